@@ -26,10 +26,10 @@ use reticent_backends::engine::open;
 use reticent_backends::model::{
     Family, Head, Lora, LoraSpec, LstmConfig, Model, TransformerConfig,
 };
-use reticent_backends::privacy::{ChaChaNoise, Clip, Clipping, Ledger, PrivateStep, RunKey, Step};
+use reticent_backends::privacy::{ChaChaNoise, Clip, Ledger, PrivateStep, RunKey, Step};
 use reticent_backends::run::{Surroundings, train_on};
 use reticent_backends::trainer::{
-    Dropout, LearningRates, Masking, Masks, Optimizer, OptimizerSpec, Precision, PrivateRecords,
+    Dropout, LearningRates, Masking, Masks, Optimizer, OptimizerSpec, PrivateRecords,
     PublicRecords, TokenMasks, Trainer, all_private, unprotected,
 };
 use reticent_backends::{Corpus, Device, Local, PrivateOptions, Sensitive, TrainOptions};
@@ -197,28 +197,13 @@ fn selective(
         every_content_caught: Stated::given(true, "this program"),
     };
     let unit = UnitName::new(set.unit.to_string())?;
+    let plan = TrainingPlan::new(Run::Sdp { selective }, unit);
     let options = TrainOptions {
-        plan: TrainingPlan {
-            seeded: true,
-            ..TrainingPlan::new(Run::Sdp { selective }, unit)
-        },
-        batch_size: batch,
-        optimizer,
-        private: Some(PrivateOptions {
-            clipping_norm: 1.0,
-            clipping: Clipping::Flat,
-            optimizer,
-            clip_decay: None,
-            augmentations: 1,
-        }),
+        private: Some(PrivateOptions::new(1.0, optimizer)),
         state_norm: Some(1.0),
-        screened: None,
-        precision: Precision::Single,
         dropout,
         learning_rates: LearningRates::CONSTANT,
-        average: None,
-        initial_seed: 0,
-        seed: Some(1),
+        ..TrainOptions::new(plan, batch, optimizer).seeded(Some(1))
     };
     let corpus = Corpus {
         sensitive: Some(&sensitive),

@@ -292,10 +292,7 @@ mod tests {
     use crate::Device;
     use crate::engine::lstm;
     use crate::model::LstmConfig;
-    use crate::privacy::clip::Clipping;
     use crate::recipe::PrivateOptions;
-    use crate::trainer::Precision;
-    use crate::trainer::dropout::Dropout;
     use crate::trainer::learning_rate::LearningRates;
     use crate::trainer::optimizer::OptimizerSpec;
     use reticent_accounting::training::{NoisySteps, StepDecay, TrainingPlan};
@@ -334,28 +331,15 @@ mod tests {
             learning_rate: 0.1,
             momentum: 0.0,
         };
+        let run = TrainRun::Dpsgd { private };
+        let plan = TrainingPlan::new(run, UnitName::new("turn").unwrap());
         TrainOptions {
-            plan: TrainingPlan {
-                seeded: true,
-                ..TrainingPlan::new(TrainRun::Dpsgd { private }, UnitName::new("turn").unwrap())
-            },
-            batch_size: 4,
-            optimizer,
             private: Some(PrivateOptions {
-                clipping_norm: 0.8,
                 clip_decay: Some(StepDecay::new(0.5, 6).unwrap()),
-                clipping: Clipping::Flat,
-                augmentations: 1,
-                optimizer,
+                ..PrivateOptions::new(0.8, optimizer)
             }),
-            state_norm: None,
-            screened: None,
-            precision: Precision::Single,
-            dropout: Dropout::NONE,
-            average: None,
             learning_rates: LearningRates::CONSTANT,
-            initial_seed: 0,
-            seed: Some(1),
+            ..TrainOptions::new(plan, 4, optimizer).seeded(Some(1))
         }
     }
 

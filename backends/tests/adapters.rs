@@ -271,7 +271,7 @@ fn a_run_goes_on_with_its_own_base_and_adapter_alone() {
 fn the_state_of_a_finished_adapter_is_erased() {
     let home = Home::new(Family::GptNeox);
     let out = home.at("adapter");
-    let mut options = common::seeded(options(Recipe::Dpsgd), None);
+    let mut options = options(Recipe::Dpsgd).seeded(None);
     options.plan.base = Some(Base::Unstated);
     let run = run_until(
         adapted(&home.model, 1),

@@ -2,7 +2,7 @@
 
 use crate::common::{
     MASK, direct, for_epochs, given, jft, light, model, noisy, options, options_on, run_until,
-    secret_rates, seeded, set, spans, unseeded, weights, with_corpus,
+    secret_rates, set, spans, unseeded, weights, with_corpus,
 };
 use reticent_accounting::confidentiality::RedactedAlike;
 use reticent_accounting::training::{FirstPhase, Run, Sizes, StepDecay};
@@ -374,7 +374,7 @@ fn a_plan_for_another_private_side_is_refused() {
     let public_only = options_on(Recipe::Crt, &without);
     let error = refused(&public_only, &Corpus::plain(&with));
     assert!(error.contains("9 records"), "{error}");
-    let mut run = seeded(public_only, None);
+    let mut run = public_only.seeded(None);
     run.batch_size = 12;
     assert_eq!(Schedule::new(&run, &without).unwrap().total(), 2);
 }

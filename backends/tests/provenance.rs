@@ -1,7 +1,7 @@
 //! What a checkpoint says of itself is compared: mechanism and phases with the plan, files with digests, weights
 //! with their manifest.
 
-use crate::common::{options, seeded, set};
+use crate::common::{options, set};
 use reticent_accounting::{Mechanism, NoiseMultiplier, SamplingRate, Steps};
 use reticent_backends::checkpoint::{
     Authentication, Checkpoint, Initial, Manifest, Owner, Pretrained, owner_folder,
@@ -31,7 +31,7 @@ fn checkpoint(recipe: Recipe, seed: Option<u64>) -> (tempfile::TempDir, PathBuf)
         2,
         16,
     ));
-    let options = seeded(options(recipe), seed);
+    let options = options(recipe).seeded(seed);
     let set = set(4, 8, 1);
     let stop = AtomicBool::new(false);
     let trainer = open(&model, model.starting_weights(1), Device::Cpu).unwrap();

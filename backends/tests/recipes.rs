@@ -354,7 +354,7 @@ fn a_recipe_names_what_it_lacks() {
     };
     assert!(refused(with).contains("belong"));
     for seed in [None, Some(1)] {
-        let mut other = common::seeded(options(Recipe::Crt), seed);
+        let mut other = options(Recipe::Crt).seeded(seed);
         other.plan.seeded ^= true;
         assert!(refused(other).contains("seed"));
     }

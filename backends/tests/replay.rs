@@ -3,7 +3,7 @@
 use crate::common;
 use crate::common::{
     CLIPPINGS, OPTIMIZERS, direct, for_epochs, headed, jft, light, models, noisy, options,
-    secret_rates, seeded, sensitive, set, with_answers,
+    secret_rates, sensitive, set, with_answers,
 };
 use reticent_accounting::training::{FirstPhase, StepDecay};
 use reticent_accounting::{Neighbours, Sampling};
@@ -390,7 +390,7 @@ fn what_goes_past_the_noise_is_found_out() {
         Neighbours::ZeroOut,
     );
     assert!(found.largest > 1.0 && !found.holds(), "{found:?}");
-    let unseeded = seeded(options(Recipe::Dpsgd), None);
+    let unseeded = options(Recipe::Dpsgd).seeded(None);
     let plain = Corpus::plain(&here);
     let error = replay(
         &|| Ok(make()),

@@ -4,11 +4,8 @@ use reticent_accounting::training::{NoisySteps, Run, Stated, TrainingPlan};
 use reticent_accounting::{Mechanism, SamplingRate, UnitName};
 use reticent_backends::engine::{lstm, open};
 use reticent_backends::model::{Family, Head, LstmConfig, Model, TransformerConfig};
-use reticent_backends::privacy::Clipping;
 use reticent_backends::run::{Surroundings, Trained, train, train_on};
-use reticent_backends::trainer::{
-    Dropout, LearningRates, Masking, OptimizerSpec, Precision, Trainer,
-};
+use reticent_backends::trainer::{Dropout, Masking, OptimizerSpec, Trainer};
 use reticent_backends::{Corpus, Device, Error, PrivateOptions, Recipe, TrainOptions};
 use reticent_corpus::TrainingSet;
 use reticent_corpus::policy::ConservativeOptions;
@@ -46,37 +43,22 @@ fn options(recipe: Recipe, seed: Option<u64>) -> TrainOptions {
         },
     };
     let unit = UnitName::new(set.unit.to_string()).unwrap();
+    let ordinary = OptimizerSpec::Adam {
+        learning_rate: 1e-3,
+    };
+    let private = OptimizerSpec::Sgd {
+        learning_rate: 0.1,
+        momentum: 0.9,
+    };
     TrainOptions {
-        plan: TrainingPlan {
-            seeded: seed.is_some(),
-            ..TrainingPlan::new(run, unit)
-        },
-        batch_size: 4,
-        optimizer: OptimizerSpec::Adam {
-            learning_rate: 1e-3,
-        },
-        private: Some(PrivateOptions {
-            clipping_norm: 1.0,
-            clipping: Clipping::Flat,
-            optimizer: OptimizerSpec::Sgd {
-                learning_rate: 0.1,
-                momentum: 0.9,
-            },
-            clip_decay: None,
-            augmentations: 1,
-        }),
-        state_norm: None,
-        screened: None,
-        precision: Precision::Single,
+        private: Some(PrivateOptions::new(1.0, private)),
         dropout: Dropout {
             embedding: 0.1,
             attention: 0.1,
             hidden: 0.2,
         },
-        learning_rates: LearningRates::default(),
-        average: None,
         initial_seed: 3,
-        seed,
+        ..TrainOptions::new(TrainingPlan::new(run, unit), 4, ordinary).seeded(seed)
     }
 }
 

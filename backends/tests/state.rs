@@ -1,8 +1,6 @@
 //! The state folder: what is lost, damaged or of another run is named and never resumed.
 
-use crate::common::{
-    VOCABULARY, model, options, run_until, secret_rates, seeded, sensitive, set, weights,
-};
+use crate::common::{VOCABULARY, model, options, run_until, secret_rates, sensitive, set, weights};
 use reticent_accounting::NoiseMultiplier;
 use reticent_accounting::training::Run as Plan;
 use reticent_backends::checkpoint::Phase;
@@ -70,7 +68,7 @@ const EVERY: [Recipe; 6] = [
 fn a_run_whose_key_is_lost_is_never_resumed() {
     for recipe in EVERY {
         let (_home, state) = home();
-        let first = seeded(options(recipe), None);
+        let first = options(recipe).seeded(None);
         interrupted(&first, &state, 3);
         std::fs::remove_file(state.join("key.json")).unwrap();
         let others = [
@@ -78,7 +76,7 @@ fn a_run_whose_key_is_lost_is_never_resumed() {
             sigma(&first, 50.0),
             options(Recipe::Dpsgd),
             options(Recipe::Sgd),
-            seeded(first.clone(), Some(4)),
+            first.clone().seeded(Some(4)),
         ];
         for snapshot in ["is there", "is gone"] {
             for other in &others {
@@ -156,7 +154,7 @@ fn what_differs_from_the_run_is_named() {
             learning_rate: 0.01,
         };
     }
-    let unseeded = seeded(first.clone(), None);
+    let unseeded = first.clone().seeded(None);
     for (other, words) in [
         (
             sigma(&first, 50.0),
@@ -208,7 +206,7 @@ fn a_snapshot_of_another_run_is_refused() {
         "{error}"
     );
     let elsewhere = home();
-    let unseeded = seeded(first.clone(), None);
+    let unseeded = first.clone().seeded(None);
     interrupted(&unseeded, &elsewhere.1, 3);
     take(&elsewhere.1);
     let error = refused(run(&first, &here.1, u64::MAX));

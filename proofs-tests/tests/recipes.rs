@@ -9,9 +9,9 @@ use reticent_accounting::training::{NoisySteps, Run, Sizes, Stated, TrainingPlan
 use reticent_accounting::{Mechanism, SamplingRate, UnitName};
 use reticent_backends::engine::lstm;
 use reticent_backends::model::LstmConfig;
-use reticent_backends::privacy::{Clip, Clipping};
+use reticent_backends::privacy::Clip;
 use reticent_backends::run::{Surroundings, Trained, train};
-use reticent_backends::trainer::{Dropout, LearningRates, OptimizerSpec, Precision};
+use reticent_backends::trainer::{LearningRates, OptimizerSpec};
 use reticent_backends::{Device, PrivateOptions, Recipe, Schedule, TrainOptions};
 use reticent_corpus::{Record, Side, TrainingSet, Unit};
 use std::sync::atomic::AtomicBool;
@@ -61,33 +61,19 @@ fn options(recipe: Recipe, private_rate: f64) -> TrainOptions {
             steps: None,
         },
     };
+    let plan = TrainingPlan::new(run, UnitName::new("turn").unwrap());
+    let ordinary = OptimizerSpec::Adam {
+        learning_rate: 0.01,
+    };
+    let private = OptimizerSpec::Sgd {
+        learning_rate: private_rate,
+        momentum: 0.0,
+    };
     TrainOptions {
-        plan: TrainingPlan {
-            seeded: true,
-            ..TrainingPlan::new(run, UnitName::new("turn").unwrap())
-        },
-        batch_size: 5,
-        optimizer: OptimizerSpec::Adam {
-            learning_rate: 0.01,
-        },
-        private: (recipe != Recipe::Sgd).then_some(PrivateOptions {
-            clipping_norm: 1.0,
-            clipping: Clipping::Flat,
-            optimizer: OptimizerSpec::Sgd {
-                learning_rate: private_rate,
-                momentum: 0.0,
-            },
-            clip_decay: None,
-            augmentations: 1,
-        }),
-        state_norm: None,
-        screened: None,
-        precision: Precision::Single,
-        dropout: Dropout::NONE,
+        private: (recipe != Recipe::Sgd).then_some(PrivateOptions::new(1.0, private)),
         learning_rates: LearningRates::CONSTANT,
-        average: None,
         initial_seed: 1,
-        seed: Some(7),
+        ..TrainOptions::new(plan, 5, ordinary).seeded(Some(7))
     }
 }
 

@@ -8,8 +8,8 @@ use reticent_backends::model::{LstmConfig, Model};
 use reticent_backends::privacy::{ChaChaNoise, Clip, Ledger, Noise, PrivateStep, RunKey, Step};
 use reticent_backends::run::{Surroundings, train};
 use reticent_backends::trainer::{
-    Added, Dropout, Example, LearningRates, Optimizer, OptimizerSpec, Parameter, Precision,
-    PrivateBatch, Privatized, PublicBatch, Trainer, Update, all_private, unprotected,
+    Added, Example, Optimizer, OptimizerSpec, Parameter, PrivateBatch, Privatized, PublicBatch,
+    Trainer, Update, all_private, unprotected,
 };
 use reticent_backends::{
     Error, Local, PrefixScorer, Result, Scorer, StateId, TokenScore, TrainOptions,
@@ -319,22 +319,11 @@ fn runs_refuse_an_engine_of_another_architecture() {
         epochs: Stated::given(1, "test"),
         steps: None,
     };
-    let options = TrainOptions {
-        plan: TrainingPlan::new(epochs, UnitName::new("turn").unwrap()),
-        batch_size: 2,
-        optimizer: OptimizerSpec::Adam {
-            learning_rate: 0.01,
-        },
-        private: None,
-        state_norm: None,
-        screened: None,
-        precision: Precision::Single,
-        dropout: Dropout::NONE,
-        learning_rates: LearningRates::default(),
-        average: None,
-        initial_seed: 1,
-        seed: None,
+    let plan = TrainingPlan::new(epochs, UnitName::new("turn").unwrap());
+    let optimizer = OptimizerSpec::Adam {
+        learning_rate: 0.01,
     };
+    let options = TrainOptions::new(plan, 2, optimizer);
     let stop = AtomicBool::new(false);
     let surroundings = Surroundings {
         state: None,

@@ -36,6 +36,20 @@ pub struct PrivateOptions {
     pub optimizer: OptimizerSpec,
 }
 
+impl PrivateOptions {
+    /// Returns flat clipping to a norm that stays, of records that are read once in a step.
+    #[must_use]
+    pub const fn new(clipping_norm: f64, optimizer: OptimizerSpec) -> Self {
+        Self {
+            clipping_norm,
+            clip_decay: None,
+            clipping: Clipping::Flat,
+            augmentations: 1,
+            optimizer,
+        }
+    }
+}
+
 pub(crate) const fn once() -> u32 {
     1
 }
@@ -99,6 +113,33 @@ fn positive(what: &'static str, value: u64, most: usize, range: &'static str) ->
 }
 
 impl TrainOptions {
+    /// Returns the options of a plan without a fixed seed, private side, dropout and average.
+    #[must_use]
+    pub fn new(plan: TrainingPlan, batch_size: u64, optimizer: OptimizerSpec) -> Self {
+        Self {
+            plan,
+            batch_size,
+            optimizer,
+            private: None,
+            state_norm: None,
+            screened: None,
+            precision: Precision::Single,
+            dropout: Dropout::NONE,
+            average: None,
+            learning_rates: LearningRates::default(),
+            initial_seed: 0,
+            seed: None,
+        }
+    }
+
+    /// Sets the seed, and that the plan says so.
+    #[must_use]
+    pub fn seeded(mut self, seed: Option<u64>) -> Self {
+        self.plan.seeded = seed.is_some();
+        self.seed = seed;
+        self
+    }
+
     /// Returns the recipe of the plan.
     ///
     /// # Errors

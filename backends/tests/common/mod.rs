@@ -14,9 +14,7 @@ use reticent_backends::model::{
 use reticent_backends::oracle::exact;
 use reticent_backends::privacy::Clipping;
 use reticent_backends::run::{Surroundings, Trained, train_on};
-use reticent_backends::trainer::{
-    Dropout, LearningRates, Masking, OptimizerSpec, Precision, Trainer,
-};
+use reticent_backends::trainer::{Dropout, Masking, OptimizerSpec, Trainer};
 use reticent_backends::{
     Corpus, Device, Error, PrivateOptions, SecretRates, Sensitive, TrainOptions,
 };
@@ -306,34 +304,12 @@ pub(crate) fn options(recipe: Recipe) -> TrainOptions {
 pub(crate) fn options_on(recipe: Recipe, set: &TrainingSet) -> TrainOptions {
     let unit = UnitName::new(set.unit.to_string()).unwrap();
     let plan = TrainingPlan::new(run(recipe, set), unit);
-    let options = TrainOptions {
-        plan,
-        batch_size: 4,
-        optimizer: OPTIMIZERS[1],
-        private: (recipe != Recipe::Sgd).then_some(PrivateOptions {
-            clipping_norm: 0.9,
-            clipping: Clipping::Flat,
-            optimizer: OPTIMIZERS[0],
-            clip_decay: None,
-            augmentations: 1,
-        }),
+    TrainOptions {
+        private: (recipe != Recipe::Sgd).then_some(PrivateOptions::new(0.9, OPTIMIZERS[0])),
         state_norm: (recipe == Recipe::Sdp).then_some(0.4),
-        screened: None,
-        precision: Precision::Single,
-        dropout: Dropout::NONE,
-        learning_rates: LearningRates::default(),
-        average: None,
         initial_seed: 1,
-        seed: None,
-    };
-    seeded(options, Some(3))
-}
-
-/// The same with this seed, and a plan that says so.
-pub(crate) fn seeded(mut options: TrainOptions, seed: Option<u64>) -> TrainOptions {
-    options.seed = seed;
-    options.plan.seeded = seed.is_some();
-    options
+        ..TrainOptions::new(plan, 4, OPTIMIZERS[1]).seeded(Some(3))
+    }
 }
 
 /// A run whose state is more than weights and moments: an average of weights, dropout, noise and clipping norms that fall,

@@ -1,6 +1,6 @@
 //! Faults of what a run leaves behind: manifests, digests, keys, ledgers.
 
-use crate::common::{model, noisy, options, seeded, set, trained, weights};
+use crate::common::{model, noisy, options, set, trained, weights};
 use reticent_accounting::Mechanism;
 use reticent_accounting::training::{Run, TrainingPlan};
 use reticent_backends::checkpoint::{Checkpoint, Initial, Manifest, Owner};
@@ -56,7 +56,7 @@ fn short(prepared: &Prepared, seed: Option<u64>, state: Option<&Path>) -> Traine
     let unit = reticent_accounting::UnitName::new(set.unit.to_string()).unwrap();
     let private = noisy(0.8, 40, records, 1);
     options.plan = TrainingPlan::new(Run::Dpsgd { private }, unit);
-    let options = seeded(options, seed);
+    let options = options.seeded(seed);
     let corpus = Corpus::plain(&prepared.training);
     train_on(
         model.unwrap(),
@@ -201,7 +201,7 @@ fn other_records_never_meet_the_old_noise() {
             stop: &stop,
             at_epoch: None,
         };
-        let options = seeded(options(Recipe::Dpsgd), None);
+        let options = options(Recipe::Dpsgd).seeded(None);
         let corpus = Corpus::plain(set);
         train_on(model(), &options, &corpus, &surroundings, &mut |at| {
             stop.store(at.step >= stop_at, Ordering::Relaxed);
@@ -224,14 +224,14 @@ fn other_records_never_meet_the_old_noise() {
 fn only_a_secret_key_makes_a_run_private() {
     let set = set(0, 12, 0);
     let run = |seed| {
-        let options = seeded(options(Recipe::Dpsgd), seed);
+        let options = options(Recipe::Dpsgd).seeded(seed);
         trained(&options, &Corpus::plain(&set))
     };
     assert!(run(Some(0)).ran.plan.seeded);
     let (one, other) = (run(None), run(None));
     assert!(!one.ran.plan.seeded && !other.ran.plan.seeded);
     assert_ne!(weights(&one), weights(&other));
-    let mut unsaid = seeded(options(Recipe::Dpsgd), Some(0));
+    let mut unsaid = options(Recipe::Dpsgd).seeded(Some(0));
     unsaid.plan.seeded = false;
     assert!(unsaid.validated().is_err());
 }

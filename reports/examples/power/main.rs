@@ -25,9 +25,8 @@ use buggy::{BackendResult, model};
 use reticent_accounting::training::{NoisySteps, Run, Stated, TrainingPlan};
 use reticent_accounting::{Neighbours, Steps, UnitName};
 use reticent_backends::oracle::replay;
-use reticent_backends::privacy::Clipping;
 use reticent_backends::run::{Surroundings, train_on};
-use reticent_backends::trainer::{Dropout, LearningRates, OptimizerSpec, Precision, Trainer};
+use reticent_backends::trainer::{OptimizerSpec, Trainer};
 use reticent_backends::{Corpus, PrivateOptions, TrainOptions};
 use reticent_corpus::Document;
 use reticent_corpus::canary::{CanaryOptions, CanaryPlan, Carriers, CopyFate};
@@ -137,32 +136,14 @@ fn options_of(bug: Bug, prepared: &Prepared, seed: u64) -> Result<TrainOptions> 
         },
         _ => Run::Dpsgd { private: noisy },
     };
+    let plan = TrainingPlan::new(run, UnitName::new(set.unit.to_string())?);
+    let optimizer = OptimizerSpec::Adam {
+        learning_rate: 0.01,
+    };
     Ok(TrainOptions {
-        plan: TrainingPlan {
-            seeded: true,
-            ..TrainingPlan::new(run, UnitName::new(set.unit.to_string())?)
-        },
-        batch_size: 16,
-        optimizer: OptimizerSpec::Adam {
-            learning_rate: 0.01,
-        },
-        private: Some(PrivateOptions {
-            clipping_norm: CLIP,
-            clipping: Clipping::Flat,
-            optimizer: OptimizerSpec::Adam {
-                learning_rate: 0.01,
-            },
-            clip_decay: None,
-            augmentations: 1,
-        }),
-        state_norm: None,
-        screened: None,
-        precision: Precision::Single,
-        dropout: Dropout::NONE,
-        learning_rates: LearningRates::default(),
-        average: None,
+        private: Some(PrivateOptions::new(CLIP, optimizer)),
         initial_seed: seed,
-        seed: Some(seed),
+        ..TrainOptions::new(plan, 16, optimizer).seeded(Some(seed))
     })
 }
 

@@ -15,9 +15,8 @@ use anyhow::{Context, Result, ensure};
 use reticent_accounting::training::{Recipe, TrainingPlan};
 use reticent_accounting::{NoiseMultiplier, SamplingRate};
 use reticent_backends::checkpoint::Phase;
-use reticent_backends::privacy::Clipping;
 use reticent_backends::run::{Surroundings, Trained};
-use reticent_backends::trainer::{Dropout, LearningRates, OptimizerSpec, Precision};
+use reticent_backends::trainer::OptimizerSpec;
 use reticent_backends::{Corpus, Error, PrivateOptions, TrainOptions};
 use reticent_corpus::canary::CanaryOptions;
 use reticent_corpus::policy::ConservativeOptions;
@@ -272,14 +271,8 @@ fn prepared(
 
 fn options(recipe: Recipe, prepared: &Prepared, facts: &PreparedFacts) -> Result<TrainOptions> {
     let set = &prepared.training;
-    let private = PrivateOptions {
-        clipping_norm: schedule::CLIPPING_NORM,
-        clipping: Clipping::Flat,
-        optimizer: OptimizerSpec::Adam {
-            learning_rate: schedule::PRIVATE_LEARNING_RATE,
-        },
-        clip_decay: None,
-        augmentations: 1,
+    let private = OptimizerSpec::Adam {
+        learning_rate: schedule::PRIVATE_LEARNING_RATE,
     };
     // Every arm takes about as many updates as ordinary training on the same deduplicated text: CRT takes few
     // private steps, so it passes over its public side more often, which has no privacy cost.
@@ -314,21 +307,14 @@ fn options(recipe: Recipe, prepared: &Prepared, facts: &PreparedFacts) -> Result
         },
         ..PlanRequest::default()
     };
+    let plan = build(&request, Some(facts))?;
+    let ordinary = OptimizerSpec::Adam {
+        learning_rate: schedule::LEARNING_RATE,
+    };
     Ok(TrainOptions {
-        plan: build(&request, Some(facts))?,
-        batch_size: schedule::BATCH,
-        optimizer: OptimizerSpec::Adam {
-            learning_rate: schedule::LEARNING_RATE,
-        },
-        private: noised.then_some(private),
-        state_norm: None,
-        screened: None,
-        precision: Precision::Single,
-        dropout: Dropout::NONE,
-        learning_rates: LearningRates::default(),
-        average: None,
+        private: noised.then_some(PrivateOptions::new(schedule::CLIPPING_NORM, private)),
         initial_seed: INITIAL_SEED,
-        seed: None,
+        ..TrainOptions::new(plan, schedule::BATCH, ordinary)
     })
 }
 

@@ -140,17 +140,10 @@ impl Training {
         });
         let rates_of_dropout = model.dropout.clone().map_err(anyhow::Error::msg);
         let rates_of_dropout = rates_of_dropout.context("--shadows: --model")?;
+        let plan = TrainingPlan::new(run, UnitName::new("record")?);
+        let optimizer = own(steps.optimizer);
         let options = TrainOptions {
-            plan: TrainingPlan {
-                seeded: true,
-                ..TrainingPlan::new(run, UnitName::new("record")?)
-            },
-            batch_size: steps.batch_size,
-            optimizer: own(steps.optimizer),
             private,
-            state_norm: None,
-            screened: None,
-            precision: Precision::Single,
             dropout: match reference.unwrap_or(model).weights() {
                 Some((model, _)) => rates_of_dropout.of(model),
                 None => rates_of_dropout,
@@ -158,7 +151,7 @@ impl Training {
             learning_rates: rates,
             average: course.and_then(|c| c.average),
             initial_seed: INITIAL_SEED,
-            seed: Some(seed),
+            ..TrainOptions::new(plan, steps.batch_size, optimizer).seeded(Some(seed))
         };
         let models = args.shadows.unwrap_or(0);
         Ok(Self {
