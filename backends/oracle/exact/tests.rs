@@ -1,10 +1,7 @@
 //! Backward passes against central differences of the forward passes, for every family and head.
 
 use super::*;
-use crate::model::{
-    Activation, Biases, Family, LstmConfig, Multipliers, Residual, Rotary, RotaryScaling, Switches,
-    TransformerConfig,
-};
+use crate::model::{Family, LstmConfig, RotaryScaling, TransformerConfig, cases};
 use crate::privacy::random::RunKey;
 use crate::trainer::dropout::Dropout;
 use rand::RngExt;
@@ -14,85 +11,11 @@ use rand_chacha::rand_core::SeedableRng;
 /// Every family and head, small, with all that is special about them switched on.
 pub(super) fn models() -> Vec<(&'static str, Model)> {
     let tiny = |family| TransformerConfig::new(family, 7, 8, 2, 2, 6);
-    let like = |family| {
-        let base = tiny(family);
-        let rotary = base.rotary.clone().map(|rotary| Rotary {
-            theta: 100.0,
-            width: rotary.width.map(|_| 2),
-            ..rotary
-        });
-        TransformerConfig {
-            heads: 4,
-            key_value_heads: 2,
-            head_width: 4,
-            feed_forward: 6,
-            rotary,
-            ..base
-        }
-    };
-    let switched = |base: &TransformerConfig, change: fn(&mut Switches)| {
-        let mut changed = base.clone();
-        change(&mut changed.switches);
-        changed
-    };
-    let with = |base: &TransformerConfig, change: fn(&mut TransformerConfig)| {
-        let mut changed = base.clone();
-        change(&mut changed);
-        changed
-    };
-    let plain = like(Family::Llama);
-    let llama = TransformerConfig {
-        rotary: plain.rotary.clone().map(|rotary| Rotary {
-            scaling: Some(RotaryScaling::Llama3 {
-                factor: 4.0,
-                low: 1.0,
-                high: 4.0,
-                original: 32.0,
-            }),
-            ..rotary
-        }),
-        ..plain
-    };
-    let gemma2 = TransformerConfig {
-        sliding_window: Some(2),
-        query_scalar: Some(3.0),
-        attention_cap: Some(0.5),
-        logit_cap: Some(0.7),
-        key_value_heads: 1,
-        ..tiny(Family::Gemma2)
-    };
-    let gemma3 = TransformerConfig {
-        sliding_window: Some(2),
-        logit_cap: Some(0.7),
-        switches: Switches {
-            sliding_layers: Some(vec![1]),
-            ..like(Family::Gemma3).switches
-        },
-        ..like(Family::Gemma3)
-    };
-    let granite = switched(&like(Family::Granite), |s| {
-        s.biases.attention_in = true;
-        s.biases.attention_out = true;
-        s.multipliers = Multipliers {
-            embedding: 3.0,
-            attention: Some(0.3),
-            residual: 0.4,
-            logits: 0.5,
-        };
-    });
-    let smollm3 = switched(&like(Family::Smollm3), |s| s.unturned_layers = vec![0]);
-    let neo = with(&tiny(Family::GptNeo), |c| c.sliding_window = Some(2));
-    let stablelm = like(Family::Stablelm);
-    let windowed = |family| with(&like(family), |c| c.sliding_window = Some(2));
-    let all = |s: &mut Switches| {
-        s.biases = Biases {
-            head: false,
-            ..Biases::ALL
-        }
-    };
-    let attention = |s: &mut Switches| {
-        s.biases.attention_in = true;
-        s.biases.attention_out = true;
+    let scaling = RotaryScaling::Llama3 {
+        factor: 4.0,
+        low: 1.0,
+        high: 4.0,
+        original: 32.0,
     };
     let classes = |family| TransformerConfig {
         head: Head::Classes(3),
@@ -107,48 +30,23 @@ pub(super) fn models() -> Vec<(&'static str, Model)> {
         embedding: 3,
         hidden: 4,
     };
-    vec![
-        ("lstm", lstm.into()),
-        ("gpt2", tiny(Family::Gpt2).into()),
-        ("gpt2 untied", untied(Family::Gpt2).into()),
-        ("gpt_bigcode", tiny(Family::GptBigcode).into()),
-        ("gpt_neo", neo.into()),
-        ("gpt_neox", tiny(Family::GptNeox).into()),
-        ("opt", tiny(Family::Opt).into()),
-        ("llama", llama.clone().into()),
-        ("llama with biases", switched(&llama, all).into()),
-        ("qwen2", like(Family::Qwen2).into()),
-        ("qwen3", switched(&like(Family::Qwen3), attention).into()),
-        ("mistral", windowed(Family::Mistral).into()),
-        ("gemma", like(Family::Gemma).into()),
-        ("gemma2", gemma2.into()),
-        ("gemma3", gemma3.into()),
-        ("phi", like(Family::Phi).into()),
-        ("phi3", windowed(Family::Phi3).into()),
-        ("olmo2", like(Family::Olmo2).into()),
-        ("granite", granite.into()),
-        ("smollm3", smollm3.into()),
-        (
-            "stablelm",
-            switched(&stablelm, |s| s.residual = Residual::ParallelOneNorm).into(),
-        ),
-        ("starcoder2", windowed(Family::Starcoder2).into()),
-        (
-            "quick gelu",
-            with(&tiny(Family::Gpt2), |c| {
-                c.activation = Activation::QuickGelu;
-            })
-            .into(),
-        ),
-        ("bert", tiny(Family::Bert).into()),
-        ("bert untied", untied(Family::Bert).into()),
-        ("bert classes", classes(Family::Bert).into()),
-        ("roberta", tiny(Family::Roberta).into()),
-        ("roberta classes", classes(Family::Roberta).into()),
-        ("gpt2 classes", classes(Family::Gpt2).into()),
-        ("llama classes", classes(Family::Llama).into()),
-        ("gemma2 classes", classes(Family::Gemma2).into()),
-    ]
+    let decoders = cases::decoders(7, 6, 2, scaling).into_iter();
+    let others = [
+        ("bert", tiny(Family::Bert)),
+        ("bert untied", untied(Family::Bert)),
+        ("bert classes", classes(Family::Bert)),
+        ("roberta", tiny(Family::Roberta)),
+        ("roberta classes", classes(Family::Roberta)),
+        ("gpt2 classes", classes(Family::Gpt2)),
+        ("llama classes", classes(Family::Llama)),
+        ("gemma2 classes", classes(Family::Gemma2)),
+    ];
+    let transformers = decoders.chain(others);
+    let transformers = transformers.map(|(name, config)| (name, config.into()));
+    [("lstm", lstm.into())]
+        .into_iter()
+        .chain(transformers)
+        .collect()
 }
 
 /// Weights far from any symmetry: uniform in ±0.5 around the starting ones.

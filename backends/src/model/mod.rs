@@ -20,6 +20,8 @@ pub use transformer::{Activation, Family, Head, TransformerConfig};
 pub(crate) use validate::checked_layers;
 
 #[cfg(test)]
+pub(crate) mod cases;
+#[cfg(test)]
 mod tests;
 
 use crate::error::{Error, Result, ranged};
