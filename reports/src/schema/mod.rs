@@ -80,10 +80,10 @@ impl Published {
         }
         Self { name, schema }
     }
-    /// Returns the schema of a document in its envelope.
-    fn envelope<B: JsonSchema>(name: &'static str, title: &str, kind: &str) -> Self {
+    /// Returns the schema of a document in its envelope, whose type is the name of the schema.
+    fn envelope<B: JsonSchema>(name: &'static str, title: &str) -> Self {
         let schema = writing().into_root_schema_for::<Envelope<B>>();
-        Self::new(name, title, schema).of_type(kind)
+        Self::new(name, title, schema).of_type(name)
     }
     /// Returns the schema of another document that we write.
     fn written<T: JsonSchema>(name: &'static str, title: &str) -> Self {
@@ -302,16 +302,16 @@ fn kind(flag: &Arg) -> Value {
 fn of_account() -> Vec<Published> {
     use Published as P;
     vec![
-        P::envelope::<Guarantees>("guarantees", "Guarantees of a training plan: `account --format json`, `account compose --format json`", "guarantees")
+        P::envelope::<Guarantees>("guarantees", "Guarantees of a training plan: `account --format json`, `account compose --format json`")
             .about("Upper bounds with both certified ends. ε in nats."),
-        P::envelope::<Calibrated>("calibration", "The last value of a parameter that keeps a promise: `account calibrate --format json`", "calibration")
+        P::envelope::<Calibrated>("calibration", "The last value of a parameter that keeps a promise: `account calibrate --format json`")
             .about("The least noise, or the highest rate, number of steps or group size."),
-        P::envelope::<Points>("curve", "A curve of a plan: `account curve --format json`", "curve")
+        P::envelope::<Points>("curve", "A curve of a plan: `account curve --format json`")
             .about("Every point with both certified ends."),
-        P::envelope::<Explanation>("explanation", "How a number was obtained and what certifies it: `account explain --format json`", "explanation"),
-        P::envelope::<PlanPage>("plan", "The page of a training plan: `account plan` and `account --prepared`, `--format json`", "plan")
+        P::envelope::<Explanation>("explanation", "How a number was obtained and what certifies it: `account explain --format json`"),
+        P::envelope::<PlanPage>("plan", "The page of a training plan: `account plan` and `account --prepared`, `--format json`")
             .about("What is promised to whom, under which assumptions, and what would tighten it. Upper bounds; ε in nats."),
-        P::envelope::<Protection>("protection", "Weights and noise that protect secrets: `account protect --format json`", "protection"),
+        P::envelope::<Protection>("protection", "Weights and noise that protect secrets: `account protect --format json`"),
         P::read::<Weights>("weights", "What a trainer needs to keep a certificate: `account protect --weights`, read by `audit train --recipe protect`").of_type("weights")
             .about("Rates of records, batch, steps and noise, and what is promised for each secret. It names secrets as the incidence does: keep it private."),
         P::read::<TrainingFile>("training", "A training plan: `training.toml`, read by `account plan` and `audit train --plan`")
@@ -354,74 +354,74 @@ fn of_audit() -> Vec<Published> {
             .about("What a preparation was asked to do, and what it did. The numbers are functions of the private text."),
         P::new("prepared-record", "One line of `records.jsonl` or `held-out.jsonl` of a prepared corpus", record),
         P::new("prepared-text", "One line of `train.jsonl` or `test.jsonl` of a prepared corpus", text),
-        P::envelope::<prepare::run::Body<'_>>("preparation", "What a preparation did: `audit prepare --format json`", "preparation")
+        P::envelope::<prepare::run::Body<'_>>("preparation", "What a preparation did: `audit prepare --format json`")
             .about("The folder itself has `prepared.json`."),
         P::new("shard-plan", "Plan of a preparation in shards: the file of `audit prepare --plan`", reticent_corpus::prepare::shard_plan_schema(&writing())).of_type("shard-plan")
             .about("What is prepared, what was chosen for the corpus as a whole, and where each shard begins. It is the owner's: whoever has it knows the options, and the sizes of the files."),
-        P::envelope::<prepare::shards::Body>("preparation-shards", "What was done about a plan of shards: `audit prepare --plan FILE --format json`", "preparation-shards")
+        P::envelope::<prepare::shards::Body>("preparation-shards", "What was done about a plan of shards: `audit prepare --plan FILE --format json`")
             .about("The last stage, and `--run local:N`, give `preparation.schema.json`."),
-        P::envelope::<plant::Planted>("planting", "Planted canaries: `audit plant --format json`", "planting")
+        P::envelope::<plant::Planted>("planting", "Planted canaries: `audit plant --format json`")
             .about("The file with canaries and its `canaries.json` lie in the folder."),
-        P::envelope::<tokenizer::Vocabulary>("vocabulary", "A vocabulary from public text: `audit tokenizer --format json`", "vocabulary"),
-        P::envelope::<simulate::Simulated>("simulation", "A made-up corpus: `audit simulate --format json`", "simulation")
+        P::envelope::<tokenizer::Vocabulary>("vocabulary", "A vocabulary from public text: `audit tokenizer --format json`"),
+        P::envelope::<simulate::Simulated>("simulation", "A made-up corpus: `audit simulate --format json`")
             .about("The corpus itself is in the file, one document a line (`corpus.schema.json`)."),
-        P::envelope::<neighbours::run::Body<'_>>("neighbours", "Which secrets are caught, and k: `audit neighbours --format json`", "neighbours")
+        P::envelope::<neighbours::run::Body<'_>>("neighbours", "Which secrets are caught, and k: `audit neighbours --format json`")
             .about("prepare(D) against prepare(D'), D' having every marked occurrence of one secret masked."),
-        P::envelope::<redact::run::Body<'_>>("redaction", "A redacted stream: `audit redact --format json`", "redaction")
+        P::envelope::<redact::run::Body<'_>>("redaction", "A redacted stream: `audit redact --format json`")
             .about("What was read, left out and masked."),
-        P::envelope::<incidence::run::Body>("incidence", "Which record holds which secret, in numbers: `audit incidence --format json`", "incidence")
+        P::envelope::<incidence::run::Body>("incidence", "Which record holds which secret, in numbers: `audit incidence --format json`")
             .about("The pairs themselves are in the file: columns example and secret, or keys example and secrets."),
         P::written::<reticent_backends::checkpoint::Manifest>("manifest", "Manifest of a checkpoint: `manifest.json`").of_type("checkpoint")
             .about("What ran, beside the weights it made. Nothing in it is an unaccounted function of the private text."),
-        P::envelope::<train::run::Body>("training-run", "What a training run released: `audit train --format json`", "training")
+        P::envelope::<train::run::Body>("training-run", "What a training run released: `audit train --format json`").of_type("training")
             .about("The manifest of the checkpoint has the same (`manifest.schema.json`)."),
         P::written::<train::log::Line>("training-log", "One line of `training.jsonl`, in the owner's folder of a checkpoint")
             .about("A step, or the end of an epoch with what its weights promise. No guarantee covers what it says about the text."),
-        P::envelope::<reticent_backends::engine::Devices>("devices", "Devices for models on this machine: `audit devices --format json`", "devices"),
-        P::envelope::<convert::run::Body>("conversion", "A converted model: `audit convert --format json`", "conversion"),
-        P::envelope::<exposure::ExposureReport>("exposure", "Exposure of canaries: `audit exposure --format json`", "exposure")
+        P::envelope::<reticent_backends::engine::Devices>("devices", "Devices for models on this machine: `audit devices --format json`"),
+        P::envelope::<convert::run::Body>("conversion", "A converted model: `audit convert --format json`"),
+        P::envelope::<exposure::ExposureReport>("exposure", "Exposure of canaries: `audit exposure --format json`")
             .about("Ranks of canaries among all candidates, summaries next to their nulls, a lower bound on ε. Exposures in bits, NLL and ε in nats."),
-        P::envelope::<exposure::SampledReport>("sampled-exposure", "Exposure from a sample of the candidates: `audit exposure --sample N --format json`", "sampled-exposure")
+        P::envelope::<exposure::SampledReport>("sampled-exposure", "Exposure from a sample of the candidates: `audit exposure --sample N --format json`")
             .about("Intervals instead of ranks. All ends of all canaries hold together with the stated confidence. Exposures in bits, NLL in nats."),
-        P::envelope::<exposure::SequentialReport>("sequential-exposure", "A promise tested canary by canary: `audit exposure --stop-at E --format json`", "sequential-exposure")
+        P::envelope::<exposure::SequentialReport>("sequential-exposure", "A promise tested canary by canary: `audit exposure --stop-at E --format json`")
             .about("The e-value against the promise after each canary. The promise is contradicted if it reached the threshold; nothing else is concluded."),
         P::written::<reticent_corpus::canary::CoinPlan>("coins", "Canaries and their coins: `coins.json`").of_type("coin-plan")
             .about("Which canaries were included, each by its own fair coin. It is the owner's: whoever trains must not see it."),
-        P::envelope::<coins::CoinsReport>("coin-audit", "A lower bound on ε from coins of one run: `audit coins --format json`", "coin-audit"),
-        P::envelope::<design::DesignReport>("design", "Canaries for a token budget: `audit design --format json`", "design")
+        P::envelope::<coins::CoinsReport>("coin-audit", "A lower bound on ε from coins of one run: `audit coins --format json`"),
+        P::envelope::<design::DesignReport>("design", "Canaries for a token budget: `audit design --format json`")
             .about("What audits of several plans are expected to prove, by simulated scores. Estimates, and optimistic ones."),
-        P::envelope::<membership::MembershipReport>("membership", "Membership inference from scores, or by attacks on a model: `audit membership --format json`", "membership")
+        P::envelope::<membership::MembershipReport>("membership", "Membership inference from scores, or by attacks on a model: `audit membership --format json`")
             .about("What scores of members and non-members prove. A higher score indicates membership; with inputs.lower_is_member the signs were reversed, in thresholds too. Every interval holds with the stated confidence by itself."),
-        P::envelope::<extract::ExtractReport>("extraction", "Extraction: `audit extract --format json`", "extraction")
+        P::envelope::<extract::ExtractReport>("extraction", "Extraction: `audit extract --format json`")
             .about("What a model reproduces verbatim after prompts from its training text, and secrets among their candidates. Rates are over passages with different suffixes; every interval holds with the stated confidence by itself."),
-        P::envelope::<report::run::Document>("report", "Everything measured on a model: `audit report --format json`", "report")
+        P::envelope::<report::run::Document>("report", "Everything measured on a model: `audit report --format json`")
             .about("Each part is the body of the document of its own command: exposure.schema.json, membership.schema.json, extraction.schema.json."),
-        P::envelope::<classify::ClassifyReport>("classification", "How well a classifier predicts classes: `audit classify --format json`", "classification")
+        P::envelope::<classify::ClassifyReport>("classification", "How well a classifier predicts classes: `audit classify --format json`")
             .about("The most probable class of each record compared with its own. The interval of the accuracy holds for records drawn at random."),
-        P::envelope::<perplexity::PerplexityReport>("perplexity", "How well a model predicts a text: `audit perplexity --format json`", "perplexity"),
-        P::envelope::<diff::DiffReport>("diff", "Two audits side by side: `audit diff --format json`", "diff")
+        P::envelope::<perplexity::PerplexityReport>("perplexity", "How well a model predicts a text: `audit perplexity --format json`"),
+        P::envelope::<diff::DiffReport>("diff", "Two audits side by side: `audit diff --format json`")
             .about("Whether the new model leaks more than the old one, beyond noise. All rows share the level."),
-        P::envelope::<figure::FigureReport>("figure", "Many audits as one figure: `audit figure --format json`", "figure"),
+        P::envelope::<figure::FigureReport>("figure", "Many audits as one figure: `audit figure --format json`"),
         P::read::<grid::GridFile>("grid-file", "A grid: `grid.toml`, read by `audit grid`")
             .about("As JSON Schema of the TOML document. Flags are those of the commands; axes are lists."),
-        P::envelope::<grid::CellDocument>("grid-cell", "A cell of a grid: `cells/*.json` of `audit grid`", "grid-cell")
+        P::envelope::<grid::CellDocument>("grid-cell", "A cell of a grid: `cells/*.json` of `audit grid`")
             .about("Each part is the document of its own command: preparation.schema.json, training-run.schema.json, perplexity.schema.json, exposure.schema.json, membership.schema.json, extraction.schema.json."),
-        P::envelope::<grid::GridReport>("grid", "All cells of a grid in a table: `audit grid --format json`", "grid"),
-        P::envelope::<reproduce::Reproduction>("reproduction", "The claims of a paper and their results: `report.json` of `audit reproduce`", "reproduction")
+        P::envelope::<grid::GridReport>("grid", "All cells of a grid in a table: `audit grid --format json`"),
+        P::envelope::<reproduce::Reproduction>("reproduction", "The claims of a paper and their results: `report.json` of `audit reproduce`")
             .about("A value for each run with the document that it comes from, the rule that was fixed beforehand, and the judgement."),
         P::read::<reticent_corpus::policy::PolicyChoice>("redaction-policy", "A redaction policy: a file for `--policy`, in JSON or TOML")
             .about("Names, detectors, patterns, dictionaries, JFT's levels, and what any, all or a given number of several find. A JSON list of rules alone is a policy of patterns."),
-        P::envelope::<policy::PolicyReport>("policy", "What a policy does to a corpus: `audit policy --format json`", "policy")
+        P::envelope::<policy::PolicyReport>("policy", "What a policy does to a corpus: `audit policy --format json`")
             .about("Counts of all records; nothing is said about unmarked secrets."),
         P::written::<SheetLine>("screening-sheet", "One line of a sheet of a sample: `audit screen --sheet`")
             .about("The first line says how the sample was drawn and for which policy; each other line is a record. Write every secret of a record into `secrets` ([] for none) and leave everything else unchanged: the sample is drawn again and compared."),
-        P::envelope::<screen::Waiting>("screening-open", "A sample not yet labelled: `audit screen --format json`", "screening-open")
+        P::envelope::<screen::Waiting>("screening-open", "A sample not yet labelled: `audit screen --format json`")
             .about("The sheet was written, or some of its records are still without labels."),
-        P::envelope::<screen::Screening>("screening", "Rates from a labelled sample: `audit screen --format json`", "screening")
+        P::envelope::<screen::Screening>("screening", "Rates from a labelled sample: `audit screen --format json`")
             .about("Bounds are about records, which were drawn at random: a record counts as missed when one of its secrets is."),
-        P::envelope::<epsilon::EpsilonReport>("epsilon", "Lower bounds on ε from counts: `audit epsilon --format json`", "epsilon")
+        P::envelope::<epsilon::EpsilonReport>("epsilon", "Lower bounds on ε from counts: `audit epsilon --format json`")
             .about("The first bound assumes no family of mechanisms; those after it do and are compared with no promise. Each holds with its own confidence."),
-        P::envelope::<demo::DemoReport>("demo", "`report.json` of `audit demo`", "demo"),
+        P::envelope::<demo::DemoReport>("demo", "`report.json` of `audit demo`"),
     ]
 }
 #[cfg(not(feature = "audit"))]
@@ -438,20 +438,26 @@ fn the_published_schemas_are_those_of_the_types() {
     }
 }
 
+/// Each schema is generated, and the page lists it by its title.
 #[test]
 #[cfg(feature = "audit")]
 fn every_published_schema_is_generated() {
-    let known: Vec<String> = of_account()
-        .into_iter()
-        .chain(of_audit())
-        .map(|published| format!("{}.schema.json", published.name))
-        .collect();
-    let readme = std::fs::read_to_string(check::folder().join("README.md")).unwrap();
-    for name in &known {
-        assert!(readme.contains(name), "schemas/README.md lacks {name}");
-    }
+    let all: Vec<Published> = of_account().into_iter().chain(of_audit()).collect();
+    let path = check::folder().join("README.md");
+    let page = std::fs::read_to_string(&path).unwrap();
+    let rule = "|---|---|\n";
+    let (before, table) = page.split_once(rule).unwrap();
+    let (_, after) = table.split_once("\n\n").unwrap();
+    let row = |published: &Published| {
+        let title = published.schema.get("title").and_then(Value::as_str);
+        let (title, name) = (title.unwrap(), published.name);
+        format!("| {title} | `{name}.schema.json` |\n")
+    };
+    let rows: String = all.iter().map(row).collect();
+    generated::keep(&path, &format!("{before}{rule}{rows}\n{after}"));
     for entry in std::fs::read_dir(check::folder()).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
-        assert!(!name.ends_with(".json") || known.contains(&name), "{name}");
+        let known = |p: &Published| name == format!("{}.schema.json", p.name);
+        assert!(!name.ends_with(".json") || all.iter().any(known), "{name}");
     }
 }
