@@ -13,6 +13,13 @@ pub(crate) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../schemas")
 }
 
+/// Asserts that a document fits the schema of this name.
+#[track_caller]
+pub(crate) fn fits(schema: &str, text: &str) {
+    let problems = problems(&format!("{schema}.schema.json"), text);
+    assert!(problems.is_empty(), "{schema}: {problems:#?} in {text}");
+}
+
 /// What is wrong with a document: what its schema refuses, and keys that the schema does not describe.
 pub(crate) fn problems(schema: &str, text: &str) -> Vec<String> {
     let root = load(schema);

@@ -10,7 +10,7 @@ use reticent_backends::engine::{lstm, open};
 use reticent_backends::hugging_face::Beside;
 use reticent_backends::model::LstmConfig;
 use reticent_backends::run::{Surroundings, Trained, train};
-use reticent_backends::trainer::{Dropout, LearningRates, OptimizerSpec, Precision};
+use reticent_backends::trainer::{LearningRates, OptimizerSpec};
 use reticent_backends::{Device, Error, TrainOptions};
 use reticent_corpus::canary::CanaryOptions;
 use reticent_corpus::prepare::{PrepareOptions, Prepared, Stability, Stage, prepare};
@@ -42,25 +42,13 @@ fn finished(prepared: &Prepared) -> (LstmConfig, Trained) {
         steps: None,
     };
     let unit = UnitName::new(prepared.training.unit.to_string()).unwrap();
+    let optimizer = OptimizerSpec::Sgd {
+        learning_rate: 0.1,
+        momentum: 0.0,
+    };
     let options = TrainOptions {
-        plan: TrainingPlan {
-            seeded: true,
-            ..TrainingPlan::new(run, unit)
-        },
-        batch_size: 8,
-        optimizer: OptimizerSpec::Sgd {
-            learning_rate: 0.1,
-            momentum: 0.0,
-        },
-        private: None,
-        state_norm: None,
-        screened: None,
-        precision: Precision::Single,
-        dropout: Dropout::NONE,
         learning_rates: LearningRates::CONSTANT,
-        average: None,
-        initial_seed: 0,
-        seed: Some(0),
+        ..TrainOptions::new(TrainingPlan::new(run, unit), 8, optimizer).seeded(Some(0))
     };
     let model = lstm(&config, config.starting_weights(0), Device::Cpu).unwrap();
     let stop = AtomicBool::new(false);
@@ -249,13 +237,13 @@ fn the_manifest_fits_its_published_schema() {
     let home = tempfile::tempdir().unwrap();
     let folder = home.path().join("ckpt");
     save(&folder);
-    let problems = |text: &str| check::problems("manifest.schema.json", text);
     let text = std::fs::read_to_string(folder.join("manifest.json")).unwrap();
-    assert_eq!(problems(&text), Vec::<String>::new());
+    check::fits("manifest", &text);
     for (key, value) in [("surprise", true.into()), ("recipe", "magic".into())] {
         let mut manifest: serde_json::Value = serde_json::from_str(&text).unwrap();
         manifest[key] = value;
-        assert!(!problems(&manifest.to_string()).is_empty(), "{key}");
+        let problems = check::problems("manifest.schema.json", &manifest.to_string());
+        assert!(!problems.is_empty(), "{key}");
     }
 }
 

@@ -1,18 +1,13 @@
 //! What is written against the published schemas, in both directions: every document fits,
 //! and every key it has is described.
 
-use crate::check;
+use crate::check::{self, fits};
 use reticent_corpus::Masked;
 use reticent_corpus::canary::CanaryOptions;
 use reticent_corpus::dedup::Deduplication;
 use reticent_corpus::policy::{ConservativeOptions, PatternRule, PolicyChoice, PolicyOptions};
 use reticent_corpus::prepare::{PrepareOptions, prepare};
 use reticent_corpus::simulate::simulate;
-
-fn fits(schema: &str, text: &str) {
-    let found = check::problems(&format!("{schema}.schema.json"), text);
-    assert_eq!(found, Vec::<String>::new());
-}
 
 fn variants() -> Vec<PrepareOptions> {
     let rules = vec![PatternRule {

@@ -73,8 +73,7 @@ fn a_finding_follows_the_schema_and_reads_back() {
             finding.flat_sample = Some(sample);
         }
         let value = document(&finding);
-        let problems = check::problems("exposure.schema.json", &value.to_string());
-        assert_eq!(problems, Vec::<String>::new());
+        check::fits("exposure", &value.to_string());
         let back: ExposureFinding = serde_json::from_value(value.clone()).unwrap();
         assert_eq!(back, finding);
         assert_eq!(
@@ -161,10 +160,7 @@ fn the_test_that_was_fixed_counts() {
         assert_eq!(finding.bound().method, decides);
         bounds.push(finding.bound().lower.get().get());
         let value = document(&finding);
-        assert_eq!(
-            check::problems("exposure.schema.json", &value.to_string()),
-            Vec::<String>::new()
-        );
+        check::fits("exposure", &value.to_string());
         let back: ExposureFinding = serde_json::from_value(value).unwrap();
         assert_eq!(back, finding);
     }

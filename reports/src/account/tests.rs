@@ -3,7 +3,7 @@
 use super::args::{Account, Command};
 use super::{answer, calibrate, curve, explain, plan};
 use crate::page::View;
-use crate::schema::problems;
+use crate::schema::fits;
 use clap::Parser;
 use reticent_accounting::{Convention, Method, Notion};
 use serde_json::json;
@@ -33,11 +33,7 @@ fn every_document_fits_its_schema() {
     for line in LINES {
         let document = answer::answer(&question(line)).unwrap();
         let json = document.to_text().unwrap();
-        assert_eq!(
-            problems("guarantees.schema.json", &json),
-            Vec::<String>::new(),
-            "{line}"
-        );
+        fits("guarantees", &json);
         let back: crate::contract::Envelope<answer::Guarantees> =
             serde_json::from_str(&json).unwrap();
         assert_eq!(back.body, document.body, "{line}");
@@ -49,11 +45,7 @@ fn every_document_fits_its_schema() {
         "account --sigma 1.1 --sample-rate 1 --steps 3 --gdp",
     ] {
         let json = answer::answer(&question(line)).unwrap().to_text().unwrap();
-        assert_eq!(
-            problems("guarantees.schema.json", &json),
-            Vec::<String>::new(),
-            "{line}"
-        );
+        fits("guarantees", &json);
     }
 }
 
@@ -149,11 +141,7 @@ fn every_calibration_fits_its_schema_and_keeps_its_promise() {
         };
         let document = calibrate::calibrate(&wish).unwrap();
         let json = document.to_text().unwrap();
-        assert_eq!(
-            problems("calibration.schema.json", &json),
-            Vec::<String>::new(),
-            "{line}"
-        );
+        fits("calibration", &json);
         let body = &document.body;
         assert!(
             body.promise.value.upper.unwrap().get().0 <= body.promise.allowed.0 * (1.0 + 1e-3),
@@ -206,11 +194,7 @@ fn every_curve_fits_its_schema_falls_or_rises_and_is_drawn() {
         };
         let document = curve::curve(&wish).unwrap();
         let json = document.to_text().unwrap();
-        assert_eq!(
-            problems("curve.schema.json", &json),
-            Vec::<String>::new(),
-            "{line}"
-        );
+        fits("curve", &json);
         let points = &document.body.points;
         let ends = |p: &curve::CurvePoint| {
             (
@@ -298,11 +282,7 @@ fn every_explanation_fits_its_schema_and_names_what_decides() {
         let question = plan::Question::about(source, &wish.question).unwrap();
         let document = explain::explain(&question).unwrap();
         let json = document.to_text().unwrap();
-        assert_eq!(
-            problems("explanation.schema.json", &json),
-            Vec::<String>::new(),
-            "{line}"
-        );
+        fits("explanation", &json);
         let back: crate::contract::Envelope<explain::Explanation> =
             serde_json::from_str(&json).unwrap();
         assert_eq!(back.body.steps, document.body.steps);
@@ -361,17 +341,11 @@ fn nothing_and_everything_released_are_explained() {
         };
         let question = plan::Question::about(source, &wish.question).unwrap();
         let document = explain::explain(&question).unwrap();
-        assert_eq!(
-            problems("explanation.schema.json", &document.to_text().unwrap()),
-            Vec::<String>::new()
-        );
+        fits("explanation", &document.to_text().unwrap());
         let shown = explain::page(&question, &document).to_text(View::full());
         assert!(shown.contains(said), "{shown}");
         let document = answer::answer(&question).unwrap();
-        assert_eq!(
-            problems("guarantees.schema.json", &document.to_text().unwrap()),
-            Vec::<String>::new()
-        );
+        fits("guarantees", &document.to_text().unwrap());
     }
 }
 
@@ -1457,11 +1431,7 @@ fn redacted_groups_are_answered_where_the_lemma_alone_is_known() {
                 .collect();
             let expected = ["Prop. 6 on the group lemma", "group lemma"];
             assert_eq!(methods, expected, "{line}");
-            assert_eq!(
-                problems("guarantees.schema.json", &document.to_text().unwrap()),
-                Vec::<String>::new(),
-                "{line}"
-            );
+            fits("guarantees", &document.to_text().unwrap());
             let shown = answer::guarantees(&question, &document, None).to_text(View::full());
             assert!(!shown.contains("No row of a redacted"), "{shown}");
         }

@@ -105,10 +105,7 @@ fn a_document_says_what_was_taken_and_reads_back() {
     let text = Envelope::new("guarantees", inputs.clone(), ())
         .to_text()
         .unwrap();
-    assert_eq!(
-        crate::schema::problems("envelope.schema.json", &text),
-        Vec::<String>::new()
-    );
+    crate::schema::fits("envelope", &text);
     let back: Envelope<()> = serde_json::from_str(&text).unwrap();
     assert_eq!(back.inputs, inputs);
     assert!(text.contains("\"file\": \"reticent.toml\""), "{text}");

@@ -3,7 +3,7 @@
 #[path = "../../../schemas/check.rs"]
 mod check;
 
-pub(crate) use check::problems;
+pub(crate) use check::{fits, problems};
 
 use crate::account::answer::Guarantees;
 #[cfg(feature = "audit")]

@@ -9,7 +9,7 @@ use crate::page::{Output, View};
 #[cfg(feature = "findings")]
 use crate::plan::PreparedFacts;
 use crate::plan::{TrainingFile, labels};
-use crate::schema::problems;
+use crate::schema::fits;
 use reticent_accounting::confidentiality::{CorpusFacts, Knowledge, Spread};
 use reticent_accounting::redaction::Redaction;
 use reticent_accounting::{
@@ -87,6 +87,14 @@ impl Folder {
     }
     fn plan(&self, text: &str) -> PathBuf {
         self.write("training.toml", text)
+    }
+    /// The run of this plan.
+    fn run(&self, text: &str) -> PlannedRun {
+        of_file(&self.plan(text)).unwrap()
+    }
+    /// What the page of this plan says.
+    fn body(&self, text: &str) -> PlanPage {
+        sheet(&self.run(text)).unwrap().body
     }
 }
 
@@ -209,7 +217,7 @@ fn fixed_batches_have_ceilings_and_say_which_are_unknown() {
     let text = "schema = 1\nrecipe = \"dpsgd\"\ndelta = 1e-5\n[data]\nprivate = 20000\n[training]\nsigma = 1.0\n\
                 steps = 100\nsample_rate = 0.01\nsampler = \"without-replacement\"\n[secrets]\nrecords = 1\n\
                 prior = 1e-3\ncandidates = 1000\ncanaries = 3\ncanary_copies = 1\n";
-    let body = sheet(&of_file(&folder.plan(text)).unwrap()).unwrap().body;
+    let body = folder.body(text);
     let found: Vec<_> = body.ceilings.iter().map(|row| row.quantity).collect();
     let wanted = [
         Ceiling::FirstGuess,
@@ -232,7 +240,7 @@ fn redacted_secrets_of_unequal_contents_have_no_ceiling() {
             "schema = 1\nrecipe = \"crt\"\ndelta = 1e-5\n[data]\nprivate = 20000\n{TRAINING}[secrets]\nrecords = 3\n\
              gamma = 0.1\njoint_miss = 0\nprior = {prior}\ncandidates = {candidates}\n"
         );
-        let body = sheet(&of_file(&folder.plan(&text)).unwrap()).unwrap().body;
+        let body = folder.body(&text);
         let said = body
             .not_covered
             .iter()
@@ -249,7 +257,7 @@ fn fewer_copies_are_compared_by_the_row_that_leads() {
     let folder = Folder::new();
     let text = "schema = 1\nrecipe = \"dpsgd\"\ndelta = 1e-6\n[data]\nprivate = 60000\n[training]\nsigma = 1.1\n\
                 batch_size = 256\nepochs = 20\n[secrets]\nrecords = 2\n";
-    let body = sheet(&of_file(&folder.plan(text)).unwrap()).unwrap().body;
+    let body = folder.body(text);
     let mut rows = body.tighten.iter();
     let row = rows.find(|row| row.change.ends_with("in 1 instead of 2"));
     let truth = replaced(1.1, 256.0 / 60000.0, 4700, 1, 1e-6);
@@ -304,7 +312,7 @@ fn no_more_labels_are_advised_than_there_are_secrets() {
             )
         };
         folder.write("labels.jsonl", &(0..200).map(label).collect::<String>());
-        let body = sheet(&of_file(&folder.plan(&plan)).unwrap()).unwrap().body;
+        let body = folder.body(&plan);
         let changes = body.tighten.iter().map(|row| row.change.as_str());
         let changes = changes.chain(body.no_help.iter().map(String::as_str));
         let mut found: Vec<_> = changes.filter(|said| said.starts_with("label ")).collect();
@@ -379,14 +387,10 @@ fn every_page_fits_its_schema_and_says_what_it_must() {
         let folder = Folder::new();
         folder.labels(200, 20, 0);
         folder.prepared(100, 0, "null");
-        let subject = of_file(&folder.plan(&plan)).unwrap();
+        let subject = folder.run(&plan);
         let document = sheet(&subject).unwrap();
         let json = document.to_text().unwrap();
-        assert_eq!(
-            problems("plan.schema.json", &json),
-            Vec::<String>::new(),
-            "{plan}"
-        );
+        fits("plan", &json);
         let back: crate::contract::Envelope<super::PlanPage> = serde_json::from_str(&json).unwrap();
         assert_eq!(back.body.promises, document.body.promises);
         let page = page(&subject, &document, true).unwrap();
@@ -444,7 +448,7 @@ fn the_figure_for_planning_promises_nothing_and_marks_the_plan_alone() {
     let plan = format!(
         "schema = 1\nrecipe = \"dpsgd\"\n[data]\nprivate = 60000\n{TRAINING}[secrets]\ngamma = 0.1\n"
     );
-    let run = of_file(&folder.plan(&plan)).unwrap();
+    let run = folder.run(&plan);
     let mut curves = sheet(&run).unwrap().body.amplification;
     assert_eq!(curves.len(), 4);
     let marked = |curves: &[super::figure::Amplified]| {
@@ -473,7 +477,7 @@ fn a_page_states_that_everything_is_private_and_every_input() {
         let plan = format!(
             "schema = 1\nrecipe = \"crt\"\nunit = \"turn\"\n[data]\nprivate = 60000\n{TRAINING}[secrets]\nrecords = 3\ngamma = 0.1\n{key}"
         );
-        let run = of_file(&folder.plan(&plan)).unwrap();
+        let run = folder.run(&plan);
         let document = sheet(&run).unwrap();
         let shown = page(&run, &document, false).unwrap();
         let text = shown.to_text(View::full());
@@ -511,7 +515,7 @@ fn half_the_batch_is_the_plan_with_half_the_batch() {
         let text = format!(
             "schema = 1\nrecipe = \"dpsgd\"\n[data]\nprivate = 25600\n[training]\nsigma = 2.0\nbatch_size = {batch}\n{run}"
         );
-        sheet(&of_file(&folder.plan(&text)).unwrap()).unwrap().body
+        folder.body(&text)
     };
     for (run, halved) in [
         (
@@ -539,7 +543,7 @@ fn a_prepared_corpus_gives_sizes_copies_and_misses() {
     let folder = Folder::new();
     folder.prepared(100, 0, "null");
     let plan = format!("schema = 1\nrecipe = \"crt\"\n[data]\nprepared = \"prepared\"\n{TRAINING}");
-    let subject = of_file(&folder.plan(&plan)).unwrap();
+    let subject = folder.run(&plan);
     assert_eq!(subject.records().get(), 2);
     let described = &subject.plan;
     assert_eq!(described.unit.as_str(), "turn");
@@ -573,11 +577,11 @@ fn a_prepared_corpus_gives_sizes_copies_and_misses() {
     let outside = "No content of a secret is missed by both policies";
     assert!(!said.contains(outside), "{said}");
     folder.prepared(100, 0, "{}");
-    let granted = crate::plan::granted_line(&of_file(&folder.plan(&plan)).unwrap().plan).unwrap();
+    let granted = crate::plan::granted_line(&folder.run(&plan).plan).unwrap();
     assert!(granted.contains(outside), "{granted}");
     // Every secret caught: nothing of them is left in the run.
     folder.prepared(0, 0, "null");
-    let subject = of_file(&folder.plan(&plan)).unwrap();
+    let subject = folder.run(&plan);
     let document = sheet(&subject).unwrap();
     assert!(document.body.headline.get().get() <= 0.0);
     let said = full(&subject, &document);
@@ -593,7 +597,7 @@ fn a_prepared_corpus_gives_sizes_copies_and_misses() {
     assert!(!said.contains("any other content would be"), "{said}");
     // What is not promised first is shown all the same, as training does.
     folder.prepared(0, 0, "{}");
-    let subject = of_file(&folder.plan(&plan)).unwrap();
+    let subject = folder.run(&plan);
     let document = sheet(&subject).unwrap();
     assert!(document.body.headline.get().get() <= 0.0);
     let said = full(&subject, &document);
@@ -608,7 +612,7 @@ fn a_prepared_corpus_gives_sizes_copies_and_misses() {
     );
     // One missed by both and public: nothing is promised.
     folder.prepared(100, 1, "{}");
-    let subject = of_file(&folder.plan(&plan)).unwrap();
+    let subject = folder.run(&plan);
     let document = sheet(&subject).unwrap();
     assert!(document.body.headline.get().get().is_infinite());
     assert!(read(&subject, &document).contains("Nothing is promised"));
@@ -625,7 +629,7 @@ fn a_group_that_was_asked_about_or_counted_comes_first() {
     let plan =
         format!("schema = 1\nrecipe = \"dpsgd\"\n[data]\nprepared = \"prepared\"\n{TRAINING}");
     let first = |plan: &str| {
-        let subject = of_file(&folder.plan(plan)).unwrap();
+        let subject = folder.run(plan);
         let body = sheet(&subject).unwrap().body;
         (body.headline.get().get(), body.promises[0].guarantee.group)
     };
@@ -640,7 +644,7 @@ fn a_group_that_was_asked_about_or_counted_comes_first() {
         "{one} {two} {three}"
     );
     // That none is missed was counted too: the page said that it is not known.
-    let subject = of_file(&folder.plan(&plan)).unwrap();
+    let subject = folder.run(&plan);
     let page = read(&subject, &sheet(&subject).unwrap());
     let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
@@ -650,7 +654,7 @@ fn a_group_that_was_asked_about_or_counted_comes_first() {
     assert!(!page.contains("one secret occurs is not known"), "{page}");
     // A limit between the two is kept by one record alone.
     folder.prepared(100, 0, "null");
-    let subject = of_file(&folder.plan(&plan)).unwrap();
+    let subject = folder.run(&plan);
     let ends = |limit| {
         let output = Output::new(Format::Text, View::full());
         show(&subject, Some(Epsilon::new(limit).unwrap()), output).unwrap()
@@ -665,7 +669,7 @@ fn a_limit_is_held_against_what_is_promised_to_a_record() {
     let folder = Folder::new();
     folder.prepared(0, 0, "{}");
     let plan = format!("schema = 1\nrecipe = \"crt\"\n[data]\nprepared = \"prepared\"\n{TRAINING}");
-    let subject = of_file(&folder.plan(&plan)).unwrap();
+    let subject = folder.run(&plan);
     let record = replaced(1.1, 256.0 / 20000.0, 158, 1, 1e-6);
     let largest = sheet(&subject).unwrap().body.largest_epsilon.unwrap();
     let largest = largest.get().get();
@@ -699,7 +703,7 @@ fn a_limit_is_held_against_what_is_promised_to_a_record() {
     let plan = format!(
         "schema = 1\nrecipe = \"dpsgd\"\nunit = \"turn\"\n[data]\nprivate = 20000\n{TRAINING}[secrets]\ncanaries = 10\ncanary_copies = 20\n"
     );
-    let subject = of_file(&folder.plan(&plan)).unwrap();
+    let subject = folder.run(&plan);
     let body = sheet(&subject).unwrap().body;
     let found = judged(&subject, &body.promises, &body.guarantees);
     let largest = found.largest;
@@ -726,8 +730,7 @@ fn a_random_secret_has_the_promise_of_any_other_where_noise_covers_all() {
         let plan = format!(
             "schema = 1\nrecipe = \"dpsgd\"\nunit = \"turn\"\n[data]\nprivate = 20000\n{TRAINING}[secrets]\n{rates}"
         );
-        let subject = of_file(&folder.plan(&plan)).unwrap();
-        let body = sheet(&subject).unwrap().body;
+        let body = folder.body(&plan);
         let mut signed = body.promises.iter().filter(|row| !row.for_planning);
         let random = signed.find(|row| row.to.contains("drawn at random"));
         let epsilon = random.unwrap().guarantee.epsilon.unwrap().high().unwrap();
@@ -808,7 +811,7 @@ fn rates_below_those_of_the_corpus_are_refused() {
 fn the_random_secrets_promise_is_the_formula() {
     let folder = Folder::new();
     let plan = &plans()[1];
-    let subject = of_file(&folder.plan(plan)).unwrap();
+    let subject = folder.run(plan);
     let document = sheet(&subject).unwrap();
     let redaction = Redaction::single_policy(reticent_accounting::MissRate::new(0.1).unwrap());
     let base = redaction.base_delta(Delta::new(1e-5).unwrap()).unwrap();
@@ -847,7 +850,7 @@ fn labels_that_cannot_support_delta_say_how_many_would() {
     let plan = format!(
         "schema = 1\nrecipe = \"crt\"\ndelta = 8e-5\n[data]\nprivate = 20000\n{TRAINING}[secrets]\nlabels = \"labels.jsonl\"\n"
     );
-    let subject = of_file(&folder.plan(&plan)).unwrap();
+    let subject = folder.run(&plan);
     let document = sheet(&subject).unwrap();
     assert!(document.body.headline.get().get().is_infinite());
     let wanted = document.body.labels_wanted.clone().unwrap();
@@ -860,7 +863,7 @@ fn labels_that_cannot_support_delta_say_how_many_would() {
 #[test]
 fn a_limit_ends_as_it_must() {
     let folder = Folder::new();
-    let subject = of_file(&folder.plan(&plans()[5])).unwrap();
+    let subject = folder.run(&plans()[5]);
     let shown = |limit| {
         let output = Output::new(Format::Csv, View::full());
         show(&subject, limit, output).unwrap()
@@ -875,6 +878,7 @@ fn a_limit_ends_as_it_must() {
 fn errors_name_key_value_and_range() {
     let plan = |body: &str| format!("schema = 1\nrecipe = \"crt\"\n{body}");
     let training = "[training]\nsigma = 1\nsample_rate = 0.1\nsteps = 1\n";
+    let secrets = |body: &str| plan(&format!("{training}[secrets]\n{body}"));
     let jft =
         |first: &str| format!("schema = 1\nrecipe = \"jft\"\n{training}[first_phase]\n{first}");
     for (body, said) in [
@@ -917,61 +921,37 @@ fn errors_name_key_value_and_range() {
             "at most 2^53 steps",
         ),
         (
-            plan(
-                "[training]\nsigma = 1\nsample_rate = 0.1\nsteps = 1\n[secrets]\ngamma = 0.1\nlabels = \"labels.jsonl\"\n",
-            ),
+            secrets("gamma = 0.1\nlabels = \"labels.jsonl\"\n"),
             "secrets.labels and secrets.gamma: give one of them",
         ),
         (
-            plan(
-                "[training]\nsigma = 1\nsample_rate = 0.1\nsteps = 1\n[secrets]\ngamma = 0.1\njoint_miss = 0.2\n",
-            ),
+            secrets("gamma = 0.1\njoint_miss = 0.2\n"),
             "secrets.joint_miss",
         ),
+        (secrets("labels = \"nowhere.jsonl\"\n"), "nowhere.jsonl"),
+        (secrets("records = 20000\n"), "[1, 10000]"),
         (
-            plan(
-                "[training]\nsigma = 1\nsample_rate = 0.1\nsteps = 1\n[secrets]\nlabels = \"nowhere.jsonl\"\n",
-            ),
-            "nowhere.jsonl",
-        ),
-        (
-            plan(
-                "[training]\nsigma = 1\nsample_rate = 0.1\nsteps = 1\n[secrets]\nrecords = 20000\n",
-            ),
-            "[1, 10000]",
-        ),
-        (
-            plan("[training]\nsigma = 1\nsample_rate = 0.1\nsteps = 1\n[secrets]\ncanaries = 0\n"),
+            secrets("canaries = 0\n"),
             "secrets.canaries: must be a positive whole number",
         ),
         (
-            plan(
-                "[training]\nsigma = 1\nsample_rate = 0.1\nsteps = 1\n[secrets]\ncanary_copies = 3\n",
-            ),
+            secrets("canary_copies = 3\n"),
             "secrets.canary_copies: applies only to secrets.canaries, got 3",
         ),
         (
-            plan(
-                "[training]\nsigma = 1\nsample_rate = 0.1\nsteps = 1\n[secrets]\ncanaries = 2\ncanary_copies = 10001\n",
-            ),
+            secrets("canaries = 2\ncanary_copies = 10001\n"),
             "secrets.canary_copies: group size must lie in [1, 10000]",
         ),
         (
-            plan(
-                "[training]\nsigma = 1\nsample_rate = 0.1\nsteps = 1\n[secrets]\nrecords = 3\nrecords_before = 2\n",
-            ),
+            secrets("records = 3\nrecords_before = 2\n"),
             "secrets.records_before: must be at least 3",
         ),
         (
-            plan(
-                "[training]\nsigma = 1\nsample_rate = 0.1\nsteps = 1\n[secrets]\nrecords_before = 2\n",
-            ),
+            secrets("records_before = 2\n"),
             "secrets.records_before: applies only to secrets.canaries, got 2",
         ),
         (
-            plan(
-                "[training]\nsigma = 1\nsample_rate = 0.1\nsteps = 1\n[secrets]\ngamma = 0.1\nconfidence = 0.9\n",
-            ),
+            secrets("gamma = 0.1\nconfidence = 0.9\n"),
             "secrets.confidence: applies only to secrets.labels, got 0.9",
         ),
         (
@@ -992,9 +972,7 @@ fn errors_name_key_value_and_range() {
             "training.epoch_steps and training.batch_size: give one of them",
         ),
         (
-            plan(
-                "[training]\nsigma = 1\nsample_rate = 0.1\nsteps = 1\n[secrets]\nlabels = \"labels.jsonl\"\njoint_miss = 0\n",
-            ),
+            secrets("labels = \"labels.jsonl\"\njoint_miss = 0\n"),
             "secrets.labels and secrets.joint_miss: give one of them",
         ),
         (
@@ -1064,7 +1042,7 @@ fn only_protect_speaks_of_an_incidence() {
     let plan = format!(
         "schema = 1\nrecipe = \"dpsgd\"\nunit = \"secret\"\n[data]\nprivate = 60000\n{TRAINING}"
     );
-    let run = of_file(&folder.plan(&plan)).unwrap();
+    let run = folder.run(&plan);
     let document = sheet(&run).unwrap();
     assert_eq!(
         document.body.promises[0].to,
@@ -1081,7 +1059,7 @@ fn what_is_signed_says_what_its_delta_is_worth() {
     let plan = format!(
         "schema = 1\nrecipe = \"dpsgd\"\ndelta = 0.01\n[data]\nprivate = 20000\n{TRAINING}"
     );
-    let run = of_file(&folder.plan(&plan)).unwrap();
+    let run = folder.run(&plan);
     let page = page(&run, &sheet(&run).unwrap(), false).unwrap();
     let warning = "delta 0.01 is not below one over the 20\u{202f}000 records";
     assert!(page.said().starts_with(warning), "{}", page.said());
@@ -1421,7 +1399,7 @@ fn the_page_assumes_the_sampler_of_the_plan() {
             "schema = 1\nrecipe = \"dpsgd\"\n[data]\nprivate = 1000\n[training]\nsigma = 4.0\nsteps = 100\n{keys}"
         );
         let folder = Folder::new();
-        let run = of_file(&folder.plan(&text)).unwrap();
+        let run = folder.run(&text);
         let document = sheet(&run).unwrap();
         let shown = page(&run, &document, false).unwrap();
         let flat = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -1546,7 +1524,7 @@ fn labels_that_no_corpus_was_compared_with_are_noted() {
             "schema = 1\nrecipe = \"crt\"\n[data]\n{data}{TRAINING}[secrets]\nlabels = \"labels.jsonl\"\n\
              everything_private = true\n"
         );
-        let run = of_file(&folder.plan(&plan)).unwrap();
+        let run = folder.run(&plan);
         let document = sheet(&run).unwrap();
         let assumed = match compared {
             true => assumed.to_owned(),

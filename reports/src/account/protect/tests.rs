@@ -9,7 +9,7 @@ use crate::contract::Envelope;
 use crate::contract::Format;
 use crate::number::rounded_up;
 use crate::page::{Output, View};
-use crate::schema::problems;
+use crate::schema::fits;
 use clap::Parser;
 use reticent_accounting::{Bounds, NoiseMultiplier, Upper};
 use std::path::{Path, PathBuf};
@@ -433,7 +433,7 @@ fn every_document_fits_its_schema() {
         from_files,
     ] {
         let input = Input::gather(&wish).unwrap();
-        fits(&run::protect(&wish, &input).unwrap().document);
+        all_formats_agree(&run::protect(&wish, &input).unwrap().document);
     }
 }
 
@@ -462,12 +462,9 @@ fn the_answer_names_its_run() {
 }
 
 /// As JSON, as a page, as CSV.
-fn fits(found: &Envelope<document::Protection>) {
+fn all_formats_agree(found: &Envelope<document::Protection>) {
     let json = found.to_text().unwrap();
-    assert_eq!(
-        problems("protection.schema.json", &json),
-        Vec::<String>::new()
-    );
+    fits("protection", &json);
     let back: Envelope<document::Protection> = serde_json::from_str(&json).unwrap();
     assert_eq!(back.body, found.body);
     let text = page::page(found).to_text(View::full());
@@ -485,7 +482,7 @@ fn a_sweep_ends_without_preprocessing_and_its_noise_falls_with_c() {
     );
     let input = Input::gather(&wish).unwrap();
     let document = run::protect(&wish, &input).unwrap().document;
-    fits(&document);
+    all_formats_agree(&document);
     assert!(page::page(&document).to_text(View::full()).contains("2^-6"));
     let body = document.body;
     let exponents: Vec<_> = body
@@ -516,10 +513,7 @@ fn a_comparison_out_of_reach_leaves_the_answer() {
     let input = Input::gather(&wish).unwrap();
     let document = run::protect(&wish, &input).unwrap().document;
     let json = document.to_text().unwrap();
-    assert_eq!(
-        problems("protection.schema.json", &json),
-        Vec::<String>::new()
-    );
+    fits("protection", &json);
     assert!(json.contains("\"kl_fano_sigma\": null"), "{json}");
     let setting = &document.body.settings[0];
     let upper = setting.sigma.upper.unwrap().get().get();
@@ -574,10 +568,7 @@ fn a_table_of_secrets_that_no_example_contains_is_refused() {
     let said = "2 of the 4 secrets are in no example of the incidence: one that the text contains all the same is not covered.";
     assert!(text.contains(said), "{text}");
     let json = document.to_text().unwrap();
-    assert_eq!(
-        problems("protection.schema.json", &json),
-        Vec::<String>::new()
-    );
+    fits("protection", &json);
     let (_keep, all) = small("");
     let input = Input::gather(&all).unwrap();
     let document = run::protect(&all, &input).unwrap().document;
@@ -660,10 +651,7 @@ fn a_sweep_marks_what_no_batch_can_be_drawn_by() {
     let input = Input::gather(&wish).unwrap();
     let document = run::protect(&wish, &input).unwrap().document;
     let json = document.to_text().unwrap();
-    assert_eq!(
-        problems("protection.schema.json", &json),
-        Vec::<String>::new()
-    );
+    fits("protection", &json);
     let text = page::page(&document).to_text(View::full());
     assert!(text.contains("infeasible"), "{text}");
     let body = document.body;
@@ -711,7 +699,7 @@ fn posteriors_and_weights_are_written_whole() {
         assert!(number(2) <= number(5) * (1.0 + 1e-9), "{line}");
     }
     let text = std::fs::read_to_string(out("weights.json")).unwrap();
-    assert_eq!(problems("weights.schema.json", &text), Vec::<String>::new());
+    fits("weights", &text);
     let weights = super::weights::Weights::read(&out("weights.json")).unwrap();
     let (id, weight, rate) = &weights.records[0];
     assert_eq!((&**id, weights.records.len()), ("a", 4));

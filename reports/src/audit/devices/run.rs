@@ -47,7 +47,7 @@ pub(in crate::audit) fn run(output: Output) -> Result<Exit> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schema::problems;
+    use crate::schema::fits;
     use reticent_backends::Device;
     use reticent_backends::engine::{FoundDevice, MissingDevice};
 
@@ -80,7 +80,7 @@ mod tests {
         let text = Envelope::new("devices", Inputs::new(), &body)
             .to_text()
             .unwrap();
-        assert_eq!(problems("devices.schema.json", &text), Vec::<String>::new());
+        fits("devices", &text);
         assert!(text.contains("\"software\"") && text.contains("\"wgpu:0\""));
         let page = page(&body).to_markdown();
         for words in [

@@ -856,8 +856,7 @@ fn a_sampled_report_fits_its_schema_and_says_what_it_can() {
     let leak = sampled(&costs, own);
     for report in [&middle, &leak] {
         let text = report.document(Inputs::new()).to_text().unwrap();
-        let problems = crate::schema::problems("sampled-exposure.schema.json", &text);
-        assert_eq!(problems, Vec::<String>::new(), "{text}");
+        crate::schema::fits("sampled-exposure", &text);
         assert!(!text.contains("\"secret\""));
     }
     // None of 999 below: (0 + 1)/1000, ten times; α = 0.05/20 certifies 7.38 bits.
@@ -895,8 +894,7 @@ fn a_sampled_report_fits_its_schema_and_says_what_it_can() {
         let text = page.to_text(View::full());
         assert_eq!(text.matches("promise").count(), 1, "{text}");
         let text = report.document(Inputs::new()).to_text().unwrap();
-        let problems = crate::schema::problems("sampled-exposure.schema.json", &text);
-        assert_eq!(problems, Vec::<String>::new());
+        crate::schema::fits("sampled-exposure", &text);
     }
     let plain = middle.to_page("m", None).unwrap();
     assert_eq!(plain.has_mood(), Mood::Plain);
@@ -998,8 +996,7 @@ fn doses_are_summarised_each_by_itself() {
     let html = report.to_page("ckpt").unwrap().to_html().unwrap();
     assert!(html.contains("By number of copies"));
     let document = report.document(Inputs::new()).to_text().unwrap();
-    let problems = crate::schema::problems("exposure.schema.json", &document);
-    assert_eq!(problems, Vec::<String>::new());
+    crate::schema::fits("exposure", &document);
 }
 
 /// Of a search that was cut off, "Over training" and "By number of copies" said 0 bits, and drew a line there.
@@ -1136,8 +1133,7 @@ fn a_sequential_report_says_where_it_stopped_and_at_which_level() {
     let mut open = sequential([0.5, -3.0, 4.6]);
     for (report, contradicted) in [(&stopped, true), (&open, false)] {
         let text = report.document(Inputs::new()).to_text().unwrap();
-        let problems = crate::schema::problems("sequential-exposure.schema.json", &text);
-        assert_eq!(problems, Vec::<String>::new(), "{text}");
+        crate::schema::fits("sequential-exposure", &text);
         assert_eq!(report.exit() == Exit::Exceeded, contradicted);
         assert_eq!(report.positions, 2_100);
     }

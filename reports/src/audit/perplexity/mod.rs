@@ -180,7 +180,7 @@ impl PerplexityReport {
 mod tests {
     use super::*;
     use crate::contract::{Envelope, Inputs};
-    use crate::schema::problems;
+    use crate::schema::fits;
 
     fn report() -> PerplexityReport {
         let cost = |nll: f64| RecordCost { nll, tokens: 2 };
@@ -260,10 +260,7 @@ mod tests {
         let text = Envelope::new("perplexity", Inputs::new(), &report)
             .to_text()
             .unwrap();
-        assert_eq!(
-            problems("perplexity.schema.json", &text),
-            Vec::<String>::new()
-        );
+        fits("perplexity", &text);
     }
     /// A model that rules a token out makes its record infinitely perplexing: an answer, also where no record has
     /// another.
@@ -285,8 +282,7 @@ mod tests {
             let text = Envelope::new("perplexity", Inputs::new(), &report)
                 .to_text()
                 .unwrap();
-            let problems = problems("perplexity.schema.json", &text);
-            assert_eq!(problems, Vec::<String>::new(), "{text}");
+            fits("perplexity", &text);
         }
     }
 }
