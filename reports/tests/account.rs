@@ -1,6 +1,7 @@
 //! The contract of the `account` command, from outside.
 #![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
+use crate::common::{flat, stderr};
 use std::process::{Command, Output, Stdio};
 
 fn account(arguments: &[&str]) -> Output {
@@ -21,10 +22,6 @@ fn line(arguments: &str) -> Output {
 
 fn code(output: &Output) -> i32 {
     output.status.code().unwrap()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
 }
 
 fn json(output: &Output) -> serde_json::Value {
@@ -648,7 +645,7 @@ fn labels_of_another_unit_are_refused() {
         let output = labelled(&[&words[..], &["-v"]].concat());
         assert_eq!(code(&output), 0, "{more:?}: {}", stderr(&output));
         let text = String::from_utf8(output.stdout).unwrap();
-        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let text = flat(&text);
         assert!(text.contains(premise), "{more:?}: {text}");
         let inputs = &json(&labelled(&[&words[..], &["--format", "json"]].concat()))["inputs"];
         assert_eq!(inputs["unit"], "turn", "{more:?}");
@@ -662,7 +659,7 @@ fn labels_of_another_unit_are_refused() {
     std::fs::write(at("labels.jsonl"), format!("{composed}\n").repeat(200)).unwrap();
     let text = labelled(&[run.as_slice(), &["-v"]].concat());
     let text = String::from_utf8(text.stdout).unwrap();
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = flat(&text);
     let named = r#"measured for, one of type "any" with digest hmac:4a1c2b3d4e5f6071829…"#;
     assert!(text.contains(named), "{text}");
 }
@@ -700,7 +697,7 @@ fn labels_measure_both_rates() {
         "{text}"
     );
     // They are of one place of each secret.
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = flat(&text);
     assert!(
         text.contains("Each secret was labelled in one place"),
         "{text}"

@@ -2,7 +2,7 @@
 #![cfg(feature = "findings")]
 #![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
-use std::path::Path;
+use crate::common::{names, stderr};
 use std::process::{Command, Output, Stdio};
 
 fn audit(arguments: &[&str]) -> Output {
@@ -14,17 +14,6 @@ fn audit(arguments: &[&str]) -> Output {
 
 fn code(output: &Output) -> i32 {
     output.status.code().unwrap()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
-
-fn names(folder: &Path) -> Vec<String> {
-    std::fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect()
 }
 
 #[test]

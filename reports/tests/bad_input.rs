@@ -3,31 +3,12 @@
 #![cfg(feature = "audit")]
 #![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
+use crate::common::audit::{self, ok as fine};
+use crate::common::{names, stderr};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use tempfile::TempDir;
-
-fn audit_in(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_audit"))
-        .args(arguments)
-        .current_dir(folder)
-        .output()
-        .unwrap()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
-
-fn names(folder: &Path) -> Vec<String> {
-    let mut names: Vec<_> = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    names.sort();
-    names
-}
 
 /// Runs a command line that must be refused with these words, and must leave the folder as it was.
 fn refused(folder: &Path, line: &str, says: &[&str]) {
@@ -35,21 +16,14 @@ fn refused(folder: &Path, line: &str, says: &[&str]) {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let before = names(folder);
-    let output = audit_in(folder, &line.split_whitespace().collect::<Vec<_>>());
-    let message = stderr(&output);
-    assert_eq!(output.status.code(), Some(2), "{line}: {message}");
-    assert!(output.stdout.is_empty(), "{line}: data on stdout");
+    let (code, printed, message) = audit::ended(folder, line);
+    assert_eq!((code, printed.as_str()), (2, ""), "{line}: {message}");
     assert!(message.starts_with("error: "), "{line}: {message}");
     assert!(!message.contains("panicked"), "{line}: {message}");
     for words in says {
         assert!(message.contains(words), "{line}: no {words:?} in {message}");
     }
     assert_eq!(names(folder), before, "{line}: something was left");
-}
-
-fn fine(folder: &Path, line: &str) {
-    let output = audit_in(folder, &line.split_whitespace().collect::<Vec<_>>());
-    assert_eq!(output.status.code(), Some(0), "{line}: {}", stderr(&output));
 }
 
 /// A folder with a corpus, a preparation with canaries and one without, and a model of each.
@@ -446,9 +420,8 @@ fn training_data_that_is_no_preparation_is_refused() {
 #[cfg(unix)]
 fn interrupted(folder: &Path, line: &str) -> String {
     let before = names(folder);
-    let child = Command::new(env!("CARGO_BIN_EXE_audit"))
+    let child = audit::command(folder)
         .args(line.split_whitespace())
-        .current_dir(folder)
         .stderr(std::process::Stdio::piped())
         .spawn()
         .unwrap();

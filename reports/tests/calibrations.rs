@@ -2,7 +2,7 @@
 //! promise when the forward question is asked of it, and the other end of the bracket does not.
 #![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
-use crate::common::run;
+use crate::common::account;
 use serde_json::Value;
 use std::path::Path;
 
@@ -36,11 +36,7 @@ const PROMISES: [(&str, f64, &str); 4] = [
 ];
 
 fn json(line: &str) -> Value {
-    let line = format!("{line} --format json");
-    let output = run(env!("CARGO_BIN_EXE_account"), Path::new("."), &line, "");
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{line}: {error}");
-    serde_json::from_slice(&output.stdout).unwrap()
+    account::json(Path::new("."), line)
 }
 
 /// The plan with this value in the place of what was to be found.

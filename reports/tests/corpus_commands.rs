@@ -2,37 +2,15 @@
 #![cfg(feature = "findings")]
 #![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
-use crate::common::run;
-use crate::{check, tiny};
+use crate::common::audit::{ok, refused};
+use crate::common::{account, audit, checked, flat, stderr};
+use crate::tiny;
 use serde_json::Value;
 use std::path::Path;
 
-fn ok(home: &Path, line: &str) -> String {
-    let output = run(env!("CARGO_BIN_EXE_audit"), home, line, "");
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "audit {line}: {error}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
 /// What a command says as JSON, after its schema.
 fn json(home: &Path, line: &str) -> Value {
-    let text = ok(home, &format!("{line} --format json"));
-    let schema = match line.split(' ').next().unwrap() {
-        "prepare" => "preparation",
-        "simulate" => "simulation",
-        "redact" => "redaction",
-        "train" => "training-run",
-        command => command,
-    };
-    let problems = check::problems(&format!("{schema}.schema.json"), &text);
-    assert_eq!(problems, Vec::<String>::new(), "audit {line}");
-    serde_json::from_str(&text).unwrap()
-}
-
-fn refused(home: &Path, line: &str) -> String {
-    let output = run(env!("CARGO_BIN_EXE_audit"), home, line, "");
-    assert_eq!(output.status.code(), Some(2), "audit {line}");
-    String::from_utf8(output.stderr).unwrap()
+    checked(audit::json(home, line))
 }
 
 fn simulated() -> tempfile::TempDir {
@@ -105,7 +83,7 @@ fn neighbours_of_a_plain_corpus_take_a_list_or_what_the_policy_finds() {
     );
     assert!(found.get("missed_share").is_none());
     let text = ok(at, sample);
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = flat(&text);
     assert!(
         text.contains("that the policy finds missed")
             && text.contains("a simple random sample of 1"),
@@ -119,8 +97,7 @@ fn neighbours_of_a_plain_corpus_take_a_list_or_what_the_policy_finds() {
         (format!("{sample} --seed 7"), false),
         (format!("neighbours {how}"), false),
     ] {
-        let output = run(env!("CARGO_BIN_EXE_audit"), at, &line, "");
-        let said = String::from_utf8(output.stderr).unwrap();
+        let said = stderr(&audit::run(at, &line));
         assert_eq!(
             said.contains("--seed: has no effect"),
             unused,
@@ -340,19 +317,9 @@ fn incidences_are_what_protect_reads() {
         );
         assert_eq!(said["type"], "incidence");
         assert!(said["distinct"].as_u64().unwrap() > 5);
-        let plan = "--prior 1e-6 --posterior 1e-2 --batch-size 16 --steps 5 --tolerance 0.01 --format json";
-        let output = run(
-            env!("CARGO_BIN_EXE_account"),
-            at,
-            &format!("protect --incidence pairs.{ending} {plan}"),
-            "",
-        );
-        assert!(
-            output.status.success(),
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        let mut answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let plan = "--prior 1e-6 --posterior 1e-2 --batch-size 16 --steps 5 --tolerance 0.01";
+        let line = format!("protect --incidence pairs.{ending} {plan}");
+        let mut answer = account::json(at, &line);
         answer["inputs"]["incidence"] = Value::Null;
         answers.push(answer);
     }
@@ -511,7 +478,7 @@ fn hostile_classifiers_end_in_one_error() {
         assert!(error.contains(problem), "{error}");
     }
     // The worker of nobody ends.
-    let output = run(env!("CARGO_BIN_EXE_audit"), at, "classifier-worker", "abc");
+    let output = audit::fed(at, "classifier-worker", "abc");
     assert!(output.status.success() && output.stdout.is_empty());
 }
 
@@ -551,7 +518,7 @@ fn a_chat_template_runs_within_limits() {
     let records = std::fs::read_to_string(at.join("prepared/records.jsonl")).unwrap();
     assert_eq!(records.lines().count(), 1);
     // The worker of nobody ends.
-    let output = run(env!("CARGO_BIN_EXE_audit"), at, "template-worker", "abc");
+    let output = audit::fed(at, "template-worker", "abc");
     assert!(output.status.success() && output.stdout.is_empty());
 }
 
@@ -576,7 +543,7 @@ fn listed_secrets_of_held_out_documents_are_said_to_be_held_out() {
         (&5.into(), &4.into())
     );
     let text = ok(at, line);
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = flat(&text);
     let why = "5 of --list occur in no document that is read as they are spelled there, not even inside a longer word, \
                4 of them in held-out text alone; no promise covers them.";
     assert!(text.contains(why), "{text}");
@@ -631,7 +598,7 @@ fn incidences_come_from_lists_fields_and_words_too() {
     let counts = ["distinct", "pairs", "most_records"].map(|count| said[count].as_u64().unwrap());
     assert_eq!(counts, [2, 4, 2]);
     let said = ok(at, &format!("{line} --force"));
-    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let said = flat(&said);
     assert!(said.contains("are one secret"), "{said}");
     assert_eq!(
         pairs("--list list.txt"),
@@ -804,7 +771,7 @@ fn a_preparation_says_what_becomes_of_records_that_were_not_examined() {
     ] {
         let how = "--policy slow.json --unit turn --held-out 0";
         let said = ok(at, &format!("prepare data.txt {how} {more} --out {out}"));
-        let flat = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        let flat = flat(&said);
         assert!(flat.contains(words), "{said}");
     }
 }
@@ -822,7 +789,6 @@ fn a_preparation_without_redaction_counts_occurrences() {
     let words = format!(
         "none (--no-redaction); {occurrences} occurrences of {secrets} marked secrets are not found in full"
     );
-    let flat = |said: &str| said.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(flat(&said).contains(&words), "{said}");
     // Planted canaries are among the occurrences, and not among the secrets.
     let said = ok(at, &format!("{line} --canaries 2x3 --out planted"));
@@ -848,7 +814,7 @@ fn unmarked_text_that_is_not_redacted_is_described_as_it_is() {
     std::fs::write(at.join("notes.jsonl"), text).unwrap();
     let line = "prepare notes.jsonl --policy detectors --no-redaction --held-out 0 --out plain";
     let said = ok(at, line);
-    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let said = flat(&said);
     for part in [
         "redaction: none (--no-redaction); 1 distinct secret found; what the policy does not find",
         "(of which 0 are only <MASK>); without --conservative (such as digits,capitals,names) every record is private",

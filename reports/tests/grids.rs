@@ -2,11 +2,13 @@
 #![cfg(feature = "audit")]
 #![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
-use crate::{check, common};
+use crate::check;
+use crate::common::audit::{self, ended, json, ok, refused};
+use crate::common::flat;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant, SystemTime};
 
 const GRID: &str = r#"
@@ -27,22 +29,6 @@ recipe = "sgd"
 recipe = "dpsgd"
 "#;
 
-fn run(folder: &Path, line: &str) -> (i32, String, String) {
-    let output = common::run(env!("CARGO_BIN_EXE_audit"), folder, line, "");
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (
-        output.status.code().unwrap(),
-        text(output.stdout),
-        text(output.stderr),
-    )
-}
-
-fn json(folder: &Path, line: &str) -> Value {
-    let (code, stdout, stderr) = run(folder, &format!("{line} --format json"));
-    assert_eq!(code, 0, "{stderr}");
-    serde_json::from_str(&stdout).unwrap()
-}
-
 /// When each finished stage was written.
 fn written(folder: &Path) -> BTreeMap<String, SystemTime> {
     let mut all = BTreeMap::new();
@@ -61,13 +47,8 @@ fn a_grid_is_resumed_after_a_kill_and_repeats_nothing() {
     let home = tempfile::tempdir().unwrap();
     let here = home.path();
     std::fs::write(here.join("grid.toml"), GRID).unwrap();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_audit"))
+    let mut child = audit::command(here)
         .args(["grid", "grid.toml", "--out", "runs", "--jobs", "2"])
-        .current_dir(here)
-        .env(
-            "RETICENT_OWNER_KEY",
-            concat!(env!("CARGO_TARGET_TMPDIR"), "/owner.key"),
-        )
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
@@ -112,14 +93,10 @@ fn a_grid_is_resumed_after_a_kill_and_repeats_nothing() {
     assert_ne!(std::fs::read(&weights).unwrap(), b"junk");
 
     let text = serde_json::to_string(&report).unwrap();
-    assert_eq!(
-        check::problems("grid.schema.json", &text),
-        Vec::<String>::new()
-    );
+    check::fits("grid", &text);
     for entry in here.join("runs/cells").read_dir().unwrap() {
         let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
-        let problems = check::problems("grid-cell.schema.json", &text);
-        assert_eq!(problems, Vec::<String>::new());
+        check::fits("grid-cell", &text);
     }
     let figure = json(
         here,
@@ -129,8 +106,8 @@ fn a_grid_is_resumed_after_a_kill_and_repeats_nothing() {
     let of = |at: usize| (lines[at]["line"].as_str().unwrap(), &lines[at]["points"]);
     assert_eq!((of(0).0, of(1).0), ("dpsgd", "sgd"));
     assert_eq!(of(1).1[0]["values"].as_array().unwrap().len(), 2);
-    let (code, rows, _) = run(here, "grid grid.toml --out runs --format csv");
-    assert_eq!((code, rows.lines().count()), (0, 9));
+    let rows = ok(here, "grid grid.toml --out runs --format csv");
+    assert_eq!(rows.lines().count(), 9);
     // Texts and models are the owner's.
     #[cfg(unix)]
     {
@@ -153,7 +130,7 @@ fn a_cell_that_fails_is_a_row_with_its_reason() {
         "{one}\n[[arms]]\nrecipe = \"crt\"\n\n[[arms]]\nname = \"broken\"\nrecipe = \"sdp\"\n"
     );
     std::fs::write(here.join("grid.toml"), failing).unwrap();
-    let (code, report, said) = run(here, "grid grid.toml --out runs --memory 4 --format json");
+    let (code, report, said) = ended(here, "grid grid.toml --out runs --memory 4 --format json");
     assert_eq!(code, 2, "{said}");
     assert!(said.contains("1 of 4 cells failed"), "{said}");
     let report: Value = serde_json::from_str(&report).unwrap();
@@ -195,20 +172,20 @@ fn a_cell_that_fails_is_a_row_with_its_reason() {
         }
     }
     assert_eq!(edited, 1);
-    let (_, again, _) = run(here, "grid grid.toml --out runs --format json");
+    let (_, again, _) = ended(here, "grid grid.toml --out runs --format json");
     let again: Value = serde_json::from_str(&again).unwrap();
     assert_eq!(
         again["rows"][0]["perplexity"],
         report["rows"][0]["perplexity"]
     );
-    let (_, text, _) = run(here, "grid grid.toml --out runs");
+    let (_, text, _) = ended(here, "grid grid.toml --out runs");
     assert!(text.contains("3 cells finished, 1 failed"), "{text}");
     assert!(text.contains("--no-redaction"), "{text}");
     // A limit that is passed decides the exit code, whatever became of other cells.
     let limited = std::fs::read_to_string(here.join("grid.toml")).unwrap();
     let limited = limited.replace("membership = {}", "exposure = { max_exposure = 0.0 }");
     std::fs::write(here.join("grid.toml"), limited).unwrap();
-    let (code, report, said) = run(here, "grid grid.toml --out runs --format json");
+    let (code, report, said) = ended(here, "grid grid.toml --out runs --format json");
     assert_eq!(code, 1, "{said}");
     let report: Value = serde_json::from_str(&report).unwrap();
     assert_eq!(
@@ -226,7 +203,7 @@ fn a_cell_that_passes_a_limit_is_said_and_ends_with_one() {
         .replace("[0, 0.5]", "[0]")
         .replace("membership = {}", "exposure = { max-exposure = 0 }");
     std::fs::write(here.join("grid.toml"), limited).unwrap();
-    let (code, text, said) = run(here, "grid grid.toml --out runs");
+    let (code, text, said) = ended(here, "grid grid.toml --out runs");
     assert_eq!(code, 1, "{said}");
     assert!(
         text.contains("A promise is contradicted, or a limit exceeded, in 2 cells."),
@@ -235,7 +212,7 @@ fn a_cell_that_passes_a_limit_is_said_and_ends_with_one() {
     assert!(text.contains("outcome") && text.contains("fail"), "{text}");
     // No cell has coins.
     assert!(!text.contains("ε ≥"), "{text}");
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = flat(&text);
     let alone = "among n cells, a false alarm is up to n times as likely.";
     assert!(text.contains(alone), "{text}");
 }
@@ -278,9 +255,8 @@ fn what_cannot_run_is_reported_before_anything_does() {
         (GRID.to_owned(), "grid grid.toml --out grid.toml", "--out"),
     ] {
         std::fs::write(here.join("grid.toml"), text).unwrap();
-        let (code, _, stderr) = run(here, line);
-        assert_eq!(code, 2);
-        assert!(stderr.contains(says), "{line}: {stderr}");
+        let said = refused(here, line);
+        assert!(said.contains(says), "{line}: {said}");
     }
     assert!(written(here).is_empty());
 }

@@ -2,29 +2,17 @@
 #![cfg(feature = "audit")]
 #![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
-use crate::common;
+use crate::common::{account, audit, flat, stderr, stdout};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Output;
 use std::sync::OnceLock;
 use tempfile::TempDir;
 
-fn audit(folder: &Path, line: &str) -> Output {
-    common::run(env!("CARGO_BIN_EXE_audit"), folder, line, "")
-}
-
-fn account(folder: &Path, line: &str) -> Output {
-    common::run(env!("CARGO_BIN_EXE_account"), folder, line, "")
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
-
 /// Ends well, and prints this.
-fn fine(output: &Output) -> &[u8] {
-    assert_eq!(output.status.code(), Some(0), "{}", said(output));
-    &output.stdout
+fn fine(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(output));
+    stdout(output)
 }
 
 /// A preparation with canaries, a model trained on it by DP-SGD, the same with a fixed seed, and
@@ -39,15 +27,15 @@ fn trained() -> &'static Path {
                 "simulate customers --dialogues 14 --out in.jsonl",
                 "prepare in.jsonl --policy customers --canaries 3x4 --canary-format Code:{digits:3} --seed 0 --out planted",
             ] {
-                fine(&audit(at, line));
+                audit::ok(at, line);
             }
             const TRAIN: &str =
                 "train planted --recipe dpsgd --sigma 4 --sample-rate 0.2 --epochs 1 --format json";
-            let training = audit(at, &format!("{TRAIN} --out ckpt"));
-            std::fs::write(at.join("training.json"), fine(&training)).unwrap();
-            fine(&audit(at, &format!("{TRAIN} --seed 7 --out seeded")));
+            let training = audit::ok(at, &format!("{TRAIN} --out ckpt"));
+            std::fs::write(at.join("training.json"), training).unwrap();
+            audit::ok(at, &format!("{TRAIN} --seed 7 --out seeded"));
             let noisy = TRAIN.replace("--sigma 4", "--sigma 400");
-            fine(&audit(at, &format!("{noisy} --out noisy")));
+            audit::ok(at, &format!("{noisy} --out noisy"));
             let manifest = std::fs::read(at.join("ckpt/manifest.json")).unwrap();
             let manifest: Value = serde_json::from_slice(&manifest).unwrap();
             let mechanism = manifest["mechanism"].to_string();
@@ -65,7 +53,7 @@ fn trained() -> &'static Path {
                     "explain --mechanism own.json --format json",
                 ),
             ] {
-                std::fs::write(at.join(file), fine(&account(at, line))).unwrap();
+                std::fs::write(at.join(file), account::ok(at, line)).unwrap();
             }
             folder
         })
@@ -73,8 +61,7 @@ fn trained() -> &'static Path {
 }
 
 fn exposure(folder: &Path, line: &str) -> Value {
-    let output = audit(folder, &format!("exposure {line} --format json"));
-    let mut found: Value = serde_json::from_slice(fine(&output)).unwrap();
+    let mut found = audit::json(folder, &format!("exposure {line}"));
     // Seconds differ from run to run.
     found.as_object_mut().unwrap().remove("flat_sample");
     found
@@ -100,7 +87,7 @@ fn exposure_takes_every_file_that_account_takes() {
         "training.json",
         "ckpt/manifest.json",
     ] {
-        fine(&account(at, &format!("--mechanism {file}")));
+        account::ok(at, &format!("--mechanism {file}"));
         let other = exposure(at, &format!("--model ckpt --mechanism {file}"));
         assert_eq!(promised(&other), promised(&own), "{file}");
     }
@@ -130,14 +117,12 @@ fn a_document_that_promises_nothing_promises_nothing_anywhere() {
         assert!(report["ceiling"].is_null() && report["verdict"].is_null());
     }
     for file in ["seeded/manifest.json", "leaking.json", "nothing.json"] {
-        let output = audit(at, &format!("exposure --model ckpt --mechanism {file}"));
-        assert_eq!(output.status.code(), Some(2), "{file}");
+        let said = audit::refused(at, &format!("exposure --model ckpt --mechanism {file}"));
         let words = format!("--mechanism: {file} says another run than ckpt/manifest.json");
-        assert!(said(&output).contains(&words), "{}", said(&output));
+        assert!(said.contains(&words), "{said}");
     }
     for file in ["seeded/manifest.json", "leaking.json"] {
-        let output = account(at, &format!("compose {file} --format json"));
-        let document: Value = serde_json::from_slice(fine(&output)).unwrap();
+        let document = account::json(at, &format!("compose {file}"));
         assert_eq!(document["guarantees"][0]["epsilon"]["upper"], "inf");
     }
 }
@@ -152,20 +137,19 @@ fn a_manifest_is_not_authenticated_away_from_its_checkpoint() {
     let text = std::fs::read_to_string(from.join("ckpt/manifest.json")).unwrap();
     std::fs::write(at.join("copy.json"), &text).unwrap();
     let mut pages = vec![
-        account(at, "--mechanism copy.json"),
-        account(at, "compose copy.json"),
-        account(at, "explain --mechanism copy.json"),
-        account(at, "curve --mechanism copy.json --at 1"),
-        common::run(env!("CARGO_BIN_EXE_account"), at, "compose -", &text),
+        account::run(at, "--mechanism copy.json"),
+        account::run(at, "compose copy.json"),
+        account::run(at, "explain --mechanism copy.json"),
+        account::run(at, "curve --mechanism copy.json --at 1"),
+        account::fed(at, "compose -", &text),
     ];
     #[cfg(unix)]
     {
         std::os::unix::fs::symlink(from.join("ckpt/manifest.json"), at.join("link.json")).unwrap();
-        pages.push(account(at, "compose link.json"));
+        pages.push(account::run(at, "compose link.json"));
     }
     for page in &pages {
-        let page = String::from_utf8_lossy(fine(page)).into_owned();
-        let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
+        let page = flat(&fine(page));
         assert!(page.contains(AWAY), "{page}");
     }
     let (ckpt, copy) = (from.join("ckpt"), at.join("copy.json"));
@@ -185,16 +169,14 @@ fn a_manifest_is_not_authenticated_away_from_its_checkpoint() {
     }
     let beside = at.join("ckpt/copy.json");
     std::fs::write(&beside, &text).unwrap();
-    let page = account(at, "compose ckpt/copy.json");
-    let page = String::from_utf8_lossy(fine(&page)).into_owned();
+    let page = account::ok(at, "compose ckpt/copy.json");
     assert!(!page.contains("not authenticated"), "{page}");
     let forged = text.replace("4.0", "40.0");
     assert_ne!(forged, text);
     std::fs::write(&beside, forged).unwrap();
-    let output = account(at, "compose ckpt/copy.json");
-    assert_eq!(output.status.code(), Some(2));
+    let said = account::refused(at, "compose ckpt/copy.json");
     let words = "not the one that its owner authenticated";
-    assert!(said(&output).contains(words), "{}", said(&output));
+    assert!(said.contains(words), "{said}");
 }
 
 /// Whoever reads any page of a run sees what its promise rests on where the weights came from elsewhere.
@@ -206,56 +188,48 @@ fn a_base_of_others_is_named_wherever_something_is_promised() {
     let planted = from.join("planted");
     let planted = planted.display();
     let small = "--model gpt2 --layers 1 --width 16 --heads 2 --context 256";
-    fine(&audit(
+    audit::ok(
         at,
         &format!("train {planted} --recipe sgd --epochs 1 {small} --out base"),
-    ));
+    );
     std::fs::remove_file(at.join("base/manifest.json")).unwrap();
     let noise = "--recipe dpsgd --sigma 4 --sample-rate 0.2 --epochs 1 --model base";
-    let refused = audit(at, &format!("train {planted} {noise} --out on"));
-    assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
+    audit::refused(at, &format!("train {planted} {noise} --out on"));
     let noise = format!("{noise} --declared-public");
     let words = "all text behind it was declared public";
-    let train = audit(at, &format!("train {planted} {noise} --out on -v"));
+    let train = audit::run(at, &format!("train {planted} {noise} --out on -v"));
     // The number of records counts as public, which presence is promised with alone.
-    let present = String::from_utf8_lossy(fine(&train)).into_owned();
+    let present = fine(&train);
     assert!(present.contains("the number of records: "), "{present}");
     let pages = [
         train,
-        account(at, &format!("--prepared {planted} {noise} -v")),
-        account(at, "--mechanism on/manifest.json -v"),
-        account(at, "compose on/manifest.json on/manifest.json -v"),
-        account(at, "explain --mechanism on/manifest.json -v"),
-        account(at, "curve --mechanism on/manifest.json --at 1 -v"),
-        account(
+        account::run(at, &format!("--prepared {planted} {noise} -v")),
+        account::run(at, "--mechanism on/manifest.json -v"),
+        account::run(at, "compose on/manifest.json on/manifest.json -v"),
+        account::run(at, "explain --mechanism on/manifest.json -v"),
+        account::run(at, "curve --mechanism on/manifest.json --at 1 -v"),
+        account::run(
             at,
             "calibrate --mechanism on/manifest.json --solve group --epsilon 9 -v",
         ),
-        audit(
+        audit::run(
             at,
             "design --mechanism on/manifest.json --tokens 300 --digits 3 --copies-tried 1 -v",
         ),
-        audit(at, "exposure --model on -v"),
-        audit(at, "report --model on --format model-card"),
+        audit::run(at, "exposure --model on -v"),
+        audit::run(at, "report --model on --format model-card"),
     ];
     for page in &pages {
-        let page = String::from_utf8_lossy(fine(page))
-            .split_whitespace()
-            .collect::<Vec<_>>()
-            .join(" ");
+        let page = flat(&fine(page));
         assert!(page.contains(words), "{page}");
     }
     // What goes on from it keeps it.
     let on = noise.replace("base --declared-public", "on");
-    let further = audit(at, &format!("train {planted} {on} --out further -v"));
-    let further = String::from_utf8_lossy(fine(&further)).into_owned();
-    let further = further.split_whitespace().collect::<Vec<_>>().join(" ");
+    let further = flat(&audit::ok(
+        at,
+        &format!("train {planted} {on} --out further -v"),
+    ));
     assert!(further.contains(words), "{further}");
-}
-
-fn flat(output: &Output) -> String {
-    let page = String::from_utf8_lossy(fine(output)).into_owned();
-    page.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// What one record was in the earlier run it is in the plan that continues it, and in every document about it: a turn's
@@ -277,34 +251,33 @@ fn the_unit_of_an_earlier_run_is_kept() {
         format!("--recipe dpsgd {run} --unit dialogue"),
         plan("dialogue"),
     ] {
-        let output = account(at, &line);
-        assert_eq!(output.status.code(), Some(2), "{line}");
+        let said = account::refused(at, &line);
         let words = "unit: must be turn, what one record is in the earlier run of";
-        assert!(said(&output).contains(words), "{}", said(&output));
+        assert!(said.contains(words), "{said}");
     }
     for line in [
         run.to_owned(),
         format!("--recipe dpsgd {run}"),
         plan("turn"),
     ] {
-        let page = flat(&account(at, &line));
+        let page = flat(&account::ok(at, &line));
         assert!(
             page.contains("one turn") && !page.contains("one record"),
             "{page}"
         );
     }
     for line in [run.to_owned(), format!("--recipe dpsgd {run}")] {
-        let export = account(at, &format!("{line} --export mechanism"));
-        let export: Value = serde_json::from_slice(fine(&export)).unwrap();
+        let export = account::ok(at, &format!("{line} --export mechanism"));
+        let export: Value = serde_json::from_str(&export).unwrap();
         assert_eq!(export["unit"], "turn", "{line}");
     }
     let curve = "curve --mechanism ckpt/manifest.json --what epsilon --at 1e-6";
-    assert!(flat(&account(at, curve)).contains("one turn"));
-    let document = account(at, &format!("{curve} --format json"));
-    std::fs::write(at.join("turns.json"), fine(&document)).unwrap();
-    let output = account(at, "--mechanism turns.json --unit dialogue");
+    assert!(flat(&account::ok(at, curve)).contains("one turn"));
+    let document = account::ok(at, &format!("{curve} --format json"));
+    std::fs::write(at.join("turns.json"), document).unwrap();
+    let said = account::refused(at, "--mechanism turns.json --unit dialogue");
     let words = "--unit: must be turn, what one record is in the file, got dialogue";
-    assert!(said(&output).contains(words), "{}", said(&output));
+    assert!(said.contains(words), "{said}");
 }
 
 /// Whatever is made of a manifest that nobody vouches for says so: answers, their documents, exports and rows, and runs that
@@ -326,11 +299,11 @@ fn what_rests_on_an_unauthenticated_manifest_says_so() {
         format!("calibrate {manifest} --solve group --epsilon 9"),
         "--sigma 4 --sample-rate 0.1 --steps 9 --model away".to_owned(),
     ] {
-        let page = flat(&account(at, &line));
+        let page = flat(&account::ok(at, &line));
         assert!(page.contains(MARK), "{line}: {page}");
     }
     let design = format!("design {manifest} --tokens 300 --digits 3 --copies-tried 1");
-    let page = flat(&audit(at, &design));
+    let page = flat(&audit::ok(at, &design));
     assert!(page.contains(MARK), "{page}");
     for (line, file) in [
         (format!("{manifest} --format json"), "answer.json"),
@@ -344,8 +317,8 @@ fn what_rests_on_an_unauthenticated_manifest_says_so() {
             "composed.json",
         ),
     ] {
-        std::fs::write(at.join(file), fine(&account(at, &line))).unwrap();
-        let page = flat(&account(at, &format!("--mechanism {file} -v")));
+        std::fs::write(at.join(file), account::ok(at, &line)).unwrap();
+        let page = flat(&account::ok(at, &format!("--mechanism {file} -v")));
         assert!(page.contains(MARK), "{file}: {page}");
     }
     for line in [
@@ -353,23 +326,27 @@ fn what_rests_on_an_unauthenticated_manifest_says_so() {
         format!("{manifest} --export dp-event"),
         "--mechanism answer.json --format csv".to_owned(),
     ] {
-        let output = account(at, &line);
+        let output = account::run(at, &line);
         fine(&output);
-        assert!(said(&output).contains(MARK), "{line}: {}", said(&output));
+        assert!(
+            stderr(&output).contains(MARK),
+            "{line}: {}",
+            stderr(&output)
+        );
     }
-    let output = account(from, "--mechanism ckpt/manifest.json --format csv");
-    assert!(!said(&output).contains(MARK), "{}", said(&output));
+    let output = account::run(from, "--mechanism ckpt/manifest.json --format csv");
+    assert!(!stderr(&output).contains(MARK), "{}", stderr(&output));
     // One run later, and two.
     let planted = from.join("planted");
     let planted = planted.display();
     for (of, out) in [("away", "next"), ("next", "last")] {
         let line = "--recipe dpsgd --sigma 4 --sample-rate 0.2 --epochs 1 --delta 1e-5";
-        let page = flat(&audit(
+        let page = flat(&audit::ok(
             at,
             &format!("train {planted} {line} --model {of} --out {out} -v"),
         ));
         assert!(page.contains(MARK), "{page}");
-        let page = flat(&account(at, &format!("compose {out}/manifest.json -v")));
+        let page = flat(&account::ok(at, &format!("compose {out}/manifest.json -v")));
         assert!(page.contains("the manifest of the earlier run"), "{page}");
         let report = exposure(at, &format!("--model {out}"));
         let caveat = report["manifest"].as_str().unwrap();
@@ -378,19 +355,14 @@ fn what_rests_on_an_unauthenticated_manifest_says_so() {
             "{report}"
         );
         // δ was given to the run.
-        let of_report: Value = serde_json::from_slice(fine(&audit(
-            at,
-            &format!("report --model {out} --format json"),
-        )))
-        .unwrap();
+        let of_report = audit::json(at, &format!("report --model {out}"));
         for inputs in [&report["inputs"], &of_report["inputs"]] {
             assert_eq!(inputs["delta"], 1e-5, "{inputs}");
             let assumed = inputs["assumed"].as_array().unwrap();
             assert!(assumed.iter().all(|name| name != "delta"), "{inputs}");
         }
         // An answer about it says of its canaries what the manifest says.
-        let answer = account(at, &format!("compose {out}/manifest.json --format json"));
-        let answer: Value = serde_json::from_slice(fine(&answer)).unwrap();
+        let answer = account::json(at, &format!("compose {out}/manifest.json"));
         assert!(
             answer["inputs"]["canary_records"].as_u64() > Some(0),
             "{answer}"
@@ -430,9 +402,9 @@ fn exposure_refuses_with_the_place_and_another_unit() {
     )
     .unwrap();
     // A model that promises nothing too.
-    let output = audit(at, "exposure --model seeded --mechanism another.json");
+    let said = audit::refused(at, "exposure --model seeded --mechanism another.json");
     let words = "--mechanism: another.json says another run than seeded/manifest.json";
-    assert!(said(&output).contains(words), "{}", said(&output));
+    assert!(said.contains(words), "{said}");
     for (file, words) in [
         (
             "broken.json",
@@ -447,9 +419,8 @@ fn exposure_refuses_with_the_place_and_another_unit() {
             "--mechanism: another.json says another run than ckpt/manifest.json",
         ),
     ] {
-        let output = audit(at, &format!("exposure --model ckpt --mechanism {file}"));
-        assert_eq!(output.status.code(), Some(2), "{file}");
-        assert!(said(&output).contains(words), "{}", said(&output));
+        let said = audit::refused(at, &format!("exposure --model ckpt --mechanism {file}"));
+        assert!(said.contains(words), "{said}");
     }
 }
 
@@ -465,7 +436,7 @@ fn promises_of_events_are_for_whom_they_are_asked() {
     std::fs::write(at.join("own.json"), own.to_string()).unwrap();
     for (file, assumed) in [("event.json", true), ("own.json", false)] {
         let line = format!("--mechanism {file} --neighbours replace --at-epsilon 2 -v");
-        let page = String::from_utf8(fine(&account(at, &line)).to_vec()).unwrap();
+        let page = account::ok(at, &line);
         let words = "promise neighbours replace";
         assert_eq!(page.contains(words), assumed, "{file}: {page}");
     }

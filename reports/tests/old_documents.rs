@@ -1,10 +1,8 @@
 //! Documents of an earlier version, written at commit bddd9d7, are still read; what is refused says why.
 #![cfg(feature = "audit")]
-#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
-use crate::common;
+use crate::common::{account, audit};
 use std::path::Path;
-use std::process::Output;
 
 fn old() -> &'static Path {
     Path::new(concat!(
@@ -12,23 +10,6 @@ fn old() -> &'static Path {
         "/tests/documents-bddd9d7"
     ))
 }
-fn account(line: &str) -> Output {
-    common::run(env!("CARGO_BIN_EXE_account"), old(), line, "")
-}
-fn audit(line: &str) -> Output {
-    common::run(env!("CARGO_BIN_EXE_audit"), old(), line, "")
-}
-fn fine(output: &Output, line: &str) -> String {
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{line}: {said}");
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-fn refused(output: &Output, why: &str) {
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains(why), "{said}");
-}
-
 #[test]
 fn documents_around_a_mechanism_compose() {
     for file in [
@@ -40,12 +21,12 @@ fn documents_around_a_mechanism_compose() {
         "training-run.json",
     ] {
         let line = format!("compose {file} --format json");
-        fine(&account(&line), &line);
+        account::ok(old(), &line);
     }
     // The same run in four forms has one promise.
     let of = |file: &str| {
         let line = format!("compose {file} --format csv");
-        fine(&account(&line), &line)
+        account::ok(old(), &line)
     };
     assert_eq!(of("mechanism.json"), of("dp-event.json"));
 }
@@ -61,11 +42,11 @@ fn audits_are_compared_and_drawn() {
         "membership --scores scores.csv",
         "policy data.jsonl --policy policy.json",
     ] {
-        fine(&audit(line), line);
+        audit::ok(old(), line);
     }
     // Nothing sealed it.
     let sheet = "screen data.jsonl --policy customers --sheet sheet.jsonl";
-    refused(&audit(sheet), "line 1 does not have the seal");
+    assert!(audit::refused(old(), sheet).contains("line 1 does not have the seal"));
 }
 
 #[test]
@@ -74,7 +55,7 @@ fn labels_and_protections_are_read() {
         "--sigma 1.1 --labels labels.jsonl",
         "protect --incidence pairs.csv --secrets secrets.csv --batch-size 1 --steps 10 --dataset-size 20",
     ] {
-        fine(&account(line), line);
+        account::ok(old(), line);
     }
 }
 
@@ -82,12 +63,12 @@ fn labels_and_protections_are_read() {
 #[test]
 fn a_prepared_corpus_is_to_be_prepared_again() {
     let line = "train prepared --recipe crt --sigma 1.1 --epochs 1 --out ckpt";
-    refused(&audit(line), "prepare it again");
+    assert!(audit::refused(old(), line).contains("prepare it again"));
     for line in [
         "--prepared prepared --recipe crt --sigma 1.1 --batch-size 16 --epochs 1",
         "plan training.toml",
     ] {
-        refused(&account(line), "prepare it again");
+        assert!(account::refused(old(), line).contains("prepare it again"));
     }
     assert!(!old().join("ckpt").exists());
 }
@@ -99,12 +80,13 @@ fn weights_without_promises_are_refused() {
     let prepared = fresh.path().join("prepared");
     let prepared = prepared.display();
     let line = format!("prepare data.jsonl --policy customers --unit turn --out {prepared}");
-    fine(&audit(&line), &line);
+    audit::ok(old(), &line);
     let line = format!(
         "train {prepared} --recipe protect --weights weights.csv --incidence pairs.csv --out {prepared}.out"
     );
-    refused(
-        &audit(&line),
-        "is not what `account protect --weights` writes",
+    let said = audit::refused(old(), &line);
+    assert!(
+        said.contains("is not what `account protect --weights` writes"),
+        "{said}"
     );
 }

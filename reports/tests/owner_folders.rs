@@ -1,18 +1,14 @@
 //! Owner's folders from outside: whose plan they hold, and what a run that ends early leaves in them.
 #![cfg(feature = "audit")]
 
-use crate::common;
+use crate::common::{KEY, audit};
 use std::path::Path;
 
 const MODEL: &str = "--model gpt2 --layers 1 --width 8 --heads 1 --recipe sgd --epochs 1";
 
 fn run(folder: &Path, line: &str) -> (i32, String) {
-    let output = common::run(env!("CARGO_BIN_EXE_audit"), folder, line, "");
-    let said = [output.stdout, output.stderr].concat();
-    (
-        output.status.code().unwrap(),
-        String::from_utf8(said).unwrap(),
-    )
+    let (code, printed, said) = audit::ended(folder, line);
+    (code, printed + &said)
 }
 
 fn ok(folder: &Path, line: &str) -> String {
@@ -112,11 +108,10 @@ fn an_owners_key_that_others_can_read_is_said() {
     std::fs::write(&key, "0a".repeat(32)).unwrap();
     for (mode, said) in [(0o644, true), (0o600, false)] {
         std::fs::set_permissions(&key, PermissionsExt::from_mode(mode)).unwrap();
-        let output = std::process::Command::new(env!("CARGO_BIN_EXE_audit"))
+        let output = audit::command(at)
             .args(["redact", "data.txt", "--policy", "names.toml"])
             .args(["--out", "redacted.jsonl", "--force"])
-            .current_dir(at)
-            .env("RETICENT_OWNER_KEY", &key)
+            .env(KEY[0], &key)
             .output()
             .unwrap();
         let error = String::from_utf8(output.stderr).unwrap();

@@ -2,29 +2,14 @@
 #![cfg(feature = "findings")]
 #![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
-use crate::{check, common};
-use serde_json::Value;
+use crate::check;
+use crate::common::audit::{self, ok, refused};
+use crate::common::{KEY, checked};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-fn ok(home: &Path, line: &str) -> String {
-    let output = common::run(env!("CARGO_BIN_EXE_audit"), home, line, "");
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "audit {line}: {error}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
-fn json(home: &Path, line: &str, name: &str) -> Value {
-    let text = ok(home, &format!("{line} --format json"));
-    let problems = check::problems(&format!("{name}.schema.json"), &text);
-    assert_eq!(problems, Vec::<String>::new(), "audit {line}");
-    serde_json::from_str(&text).unwrap()
-}
-
-fn refused(home: &Path, line: &str) -> String {
-    let output = common::run(env!("CARGO_BIN_EXE_audit"), home, line, "");
-    assert_eq!(output.status.code(), Some(2), "audit {line}");
-    String::from_utf8(output.stderr).unwrap()
+fn json(home: &Path, line: &str) -> serde_json::Value {
+    checked(audit::json(home, line))
 }
 
 fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
@@ -50,14 +35,13 @@ const HOW: &str = "data.jsonl --policy customers --conservative digits,policy --
 fn a_plan_its_stages_and_what_they_say() {
     let home = simulated(30);
     let at = home.path();
-    let said = json(at, &format!("prepare {HOW} --out single"), "preparation");
+    let said = json(at, &format!("prepare {HOW} --out single"));
     assert!(said["megabytes_per_second"].as_f64() > Some(0.0));
     let line = format!("prepare {HOW} --out sharded --plan plan.json --shards 3");
-    let said = json(at, &line, "preparation-shards");
+    let said = json(at, &line);
     assert_eq!((&said["shards"], &said["parts"]), (&3.into(), &3.into()));
     let text = std::fs::read_to_string(at.join("plan.json")).unwrap();
-    let problems = check::problems("shard-plan.schema.json", &text);
-    assert_eq!(problems, Vec::<String>::new());
+    check::fits("shard-plan", &text);
     let folder = Path::new(said["folder"].as_str().unwrap()).to_path_buf();
     #[cfg(unix)]
     {
@@ -109,11 +93,11 @@ fn a_plan_its_stages_and_what_they_say() {
         for number in ["1", "0", "2", "0"] {
             let flag = if stage == "group" { "part" } else { "shard" };
             let line = format!("prepare --plan plan.json --stage {stage} --{flag} {number}");
-            let said = json(at, &line, "preparation-shards");
+            let said = json(at, &line);
             assert_eq!(said["stage"], format!("--stage {stage} --{flag} {number}"));
         }
     }
-    let said = json(at, "prepare --plan plan.json --stage join", "preparation");
+    let said = json(at, "prepare --plan plan.json --stage join");
     let single = files(&at.join("single"));
     assert!(single == files(&at.join("sharded")));
     assert!(said["facts"]["units"].as_u64().unwrap() > 100);
@@ -242,7 +226,7 @@ fn killed_processes_change_nothing() {
         &format!("prepare {HOW} --out sharded --plan plan.json --shards 7"),
     );
     let run = || {
-        Command::new(env!("CARGO_BIN_EXE_audit"))
+        audit::command(at)
             .args([
                 "prepare",
                 "--plan",
@@ -252,11 +236,6 @@ fn killed_processes_change_nothing() {
                 "--threads",
                 "2",
             ])
-            .current_dir(at)
-            .env(
-                "RETICENT_OWNER_KEY",
-                concat!(env!("CARGO_TARGET_TMPDIR"), "/owner.key"),
-            )
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -306,11 +285,7 @@ fn the_script_for_slurm_prepares_the_same_folder() {
         at,
         &format!("prepare {HOW} --out sharded --plan plan.json --shards 3"),
     );
-    let said = json(
-        at,
-        "prepare --plan plan.json --run slurm",
-        "preparation-shards",
-    );
+    let said = json(at, "prepare --plan plan.json --run slurm");
     assert_eq!(said["script"], "plan.json.slurm.sh");
     assert!(!at.join("sharded").exists(), "it runs nothing");
     let stand_in = r#"#!/bin/sh
@@ -341,10 +316,7 @@ wc -l < "$CALLS"
         .env("CALLS", at.join("calls"))
         // Of a job in which the script is called.
         .env("RETICENT_STAGE", "scan")
-        .env(
-            "RETICENT_OWNER_KEY",
-            concat!(env!("CARGO_TARGET_TMPDIR"), "/owner.key"),
-        )
+        .env(KEY[0], KEY[1])
         .output()
         .unwrap();
     let error = String::from_utf8_lossy(&output.stderr);

@@ -2,6 +2,9 @@
 #![cfg(feature = "findings")]
 #![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
+use crate::common::account::PATH as ACCOUNT;
+use crate::common::audit::PATH as AUDIT;
+use crate::common::{KEY, flat};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -16,7 +19,7 @@ impl Home {
             "simulate customers --dialogues 12 --seed 5 --out data.jsonl",
             "prepare data.jsonl --policy customers --miss-rate 0.3 --seed 3 --canaries 2x3 --out p",
         ] {
-            let output = home.with_key(env!("CARGO_BIN_EXE_audit"), line);
+            let output = home.with_key(AUDIT, line);
             let error = String::from_utf8_lossy(&output.stderr);
             assert!(output.status.success(), "{line}: {error}");
         }
@@ -31,7 +34,7 @@ impl Home {
         Command::new(program)
             .args(line.split_whitespace())
             .current_dir(self.0.path())
-            .env("RETICENT_OWNER_KEY", key)
+            .env(KEY[0], key)
             .output()
             .unwrap()
     }
@@ -49,8 +52,6 @@ impl Home {
     }
 }
 
-const ACCOUNT: &str = env!("CARGO_BIN_EXE_account");
-const AUDIT: &str = env!("CARGO_BIN_EXE_audit");
 const PLAN: &str = "--recipe dpsgd --sigma 1 --epochs 1";
 
 fn readers() -> Vec<(&'static str, String)> {
@@ -109,7 +110,7 @@ fn a_folder_without_its_owners_key_is_read_and_said_to_be_unknown() {
         let error = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{error}");
         let text = String::from_utf8(output.stdout).unwrap();
-        text.split_whitespace().collect::<Vec<_>>().join(" ")
+        flat(&text)
     };
     let line = format!("--prepared p {PLAN} -v");
     assert!(read(home.without_key(ACCOUNT, &line)).contains(said));

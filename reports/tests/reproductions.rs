@@ -1,34 +1,19 @@
 //! Reproductions from outside: what lies in their folder, and what is refused.
 #![cfg(feature = "audit")]
-#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
-use crate::{check, common};
+use crate::check;
+use crate::common::audit::{ended, ok};
 use serde_json::Value;
-use std::path::Path;
-
-fn run(folder: &Path, line: &str) -> (i32, String, String) {
-    let output = common::run(env!("CARGO_BIN_EXE_audit"), folder, line, "");
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (
-        output.status.code().unwrap(),
-        text(output.stdout),
-        text(output.stderr),
-    )
-}
 
 /// The check values of the papers come out, and a claim that fails is said to fail.
 #[test]
 fn figure_six_and_the_recall_are_judged_without_a_model() {
     let home = tempfile::tempdir().unwrap();
     let line = "reproduce crt --only fig6,a4 --out crt --format json";
-    let (code, stdout, stderr) = run(home.path(), line);
-    assert_eq!(code, 0, "{stderr}");
+    let stdout = ok(home.path(), line);
     let text = std::fs::read_to_string(home.path().join("crt/report.json")).unwrap();
     assert_eq!(text, stdout);
-    assert_eq!(
-        check::problems("reproduction.schema.json", &text),
-        Vec::<String>::new()
-    );
+    check::fits("reproduction", &text);
     let report: Value = serde_json::from_str(&text).unwrap();
     let judged: Vec<(&str, &str)> = report["claims"]
         .as_array()
@@ -76,7 +61,7 @@ fn what_is_not_there_is_refused_by_name() {
         ),
         ("reproduce all --out r", "crt"),
     ] {
-        let (code, stdout, stderr) = run(home.path(), line);
+        let (code, stdout, stderr) = ended(home.path(), line);
         assert_eq!((code, stdout.as_str()), (2, ""), "{line}");
         assert!(stderr.contains(says), "{line}: {stderr}");
     }
@@ -89,16 +74,13 @@ fn cells_that_fail_end_a_reproduction_with_2() {
     let home = tempfile::tempdir().unwrap();
     std::fs::create_dir(home.path().join("nomodel")).unwrap();
     let line = "reproduce ours --only rank-delta --model ./nomodel --out ours --format json";
-    let (code, stdout, stderr) = run(home.path(), line);
+    let (code, stdout, stderr) = ended(home.path(), line);
     assert_eq!(code, 2, "{stderr}");
     assert!(
         stderr.contains("2 of the cells and questions failed"),
         "{stderr}"
     );
-    assert_eq!(
-        check::problems("reproduction.schema.json", &stdout),
-        Vec::<String>::new()
-    );
+    check::fits("reproduction", &stdout);
     let report: Value = serde_json::from_str(&stdout).unwrap();
     assert_eq!(report["failed"].as_array().unwrap().len(), 2);
     assert_eq!(report["outcome"], "open");

@@ -3,6 +3,8 @@
 #![cfg(feature = "audit")]
 #![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
+use crate::common::audit::{PATH as AUDIT, command};
+use crate::common::{flat, stderr, stdout};
 use clap::Parser;
 use reticent_reports::audit::args::Audit;
 use serde_json::Value;
@@ -12,30 +14,42 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-const AUDIT: &str = env!("CARGO_BIN_EXE_audit");
-
 /// Runs a line whose words are split at blanks; `{}` stands for the last argument.
 fn audit(folder: &Path, line: &str, scorer: &str) -> Output {
-    let words = line.split_whitespace();
-    Command::new(AUDIT)
-        .args(words.map(|w| if w == "{}" { scorer } else { w }))
-        .current_dir(folder)
-        .env(
-            "RETICENT_OWNER_KEY",
-            concat!(env!("CARGO_TARGET_TMPDIR"), "/owner.key"),
-        )
-        .output()
-        .unwrap()
+    with(folder, line, &[scorer])
 }
 
-fn said(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
+/// The same; `{}` stands for these words.
+fn with(folder: &Path, line: &str, scorers: &[&str]) -> Output {
+    let words = line.split_whitespace().flat_map(|word| match word {
+        "{}" => scorers.to_vec(),
+        word => vec![word],
+    });
+    command(folder).args(words).output().unwrap()
+}
+
+/// Runs a line that must end well, and returns what it prints.
+fn ok(folder: &Path, line: &str, scorer: &str) -> String {
+    let output = audit(folder, line, scorer);
+    assert_eq!(output.status.code(), Some(0), "{line}: {}", stderr(&output));
+    stdout(&output)
+}
+
+/// Runs a line that must be refused, or must end open, with these words.
+fn refused(folder: &Path, line: &str, scorer: &str, words: &[&str]) {
+    ends_with_2(&audit(folder, line, scorer), line, words);
+}
+
+fn ends_with_2(output: &Output, line: &str, words: &[&str]) {
+    let said = stderr(output);
+    assert_eq!(output.status.code(), Some(2), "{line}: {said}");
+    for words in words {
+        assert!(said.contains(words), "{line}: no {words:?} in {said}");
+    }
 }
 
 fn json(folder: &Path, line: &str, scorer: &str) -> Value {
-    let output = audit(folder, &format!("{line} --format json"), scorer);
-    assert_eq!(output.status.code(), Some(0), "{line}: {}", said(&output));
-    serde_json::from_slice(&output.stdout).unwrap()
+    serde_json::from_str(&ok(folder, &format!("{line} --format json"), scorer)).unwrap()
 }
 
 /// A corpus, a preparation with canaries, a model that saw it and one that saw another.
@@ -53,8 +67,7 @@ fn trained() -> &'static Path {
                 "train planted --recipe sgd --epochs 2 --out ckpt",
                 "train other --recipe sgd --epochs 1 --out base",
             ] {
-                let output = audit(at, line, "");
-                assert_eq!(output.status.code(), Some(0), "{line}: {}", said(&output));
+                ok(at, line, "");
             }
             folder
         })
@@ -191,11 +204,11 @@ fn audits_take_only_the_defaults_that_they_can_use() {
     assert!(report["exposure"].is_null(), "{report}");
     assert!(report["inputs"]["max_exposure"].is_null(), "{report}");
     let refused = audit(at, "report --model base --max-exposure 10", "");
-    let why = said(&refused);
+    let why = stderr(&refused);
     assert!(why.contains("no canaries are known"), "{why}");
     // The model is not what is wrong.
     let line = "perplexity --model ckpt --data in.jsonl --device cuda:99";
-    let why = said(&audit(at, line, ""));
+    let why = stderr(&audit(at, line, ""));
     assert!(why.contains("error: --device: device cuda:99"), "{why}");
 }
 
@@ -232,25 +245,15 @@ fn the_reference_may_be_a_process_too_and_a_report_takes_both() {
             "extract --model ckpt --data in.jsonl --unit turn --prompt 5 --suffix 6 --baseline {}"
                 .to_owned(),
         ] {
-            let refused = audit(at, &line, &format!("command:sh {script}"));
-            assert_eq!(refused.status.code(), Some(2), "{script} {line}");
-            let message = said(&refused);
-            assert!(message.contains(why), "{line}: {message}");
-            let flag = if line.contains("--baseline") {
-                "--baseline: "
-            } else {
-                "--reference: "
+            let flag = match line.contains("--baseline") {
+                true => "--baseline: ",
+                false => "--reference: ",
             };
-            assert!(message.contains(flag), "{line}: {message}");
+            refused(at, &line, &format!("command:sh {script}"), &[why, flag]);
         }
     }
-    let refused = audit(
-        at,
-        &format!("membership --model ckpt --reference {{}} {pairs} --shadows 2"),
-        &serving("base"),
-    );
-    assert_eq!(refused.status.code(), Some(2));
-    assert!(said(&refused).contains("folder, not a command"));
+    let line = format!("membership --model ckpt --reference {{}} {pairs} --shadows 2");
+    refused(at, &line, &serving("base"), &["folder, not a command"]);
 }
 
 /// `score` alone, no statistics: exact ranks one token at a time, and only the attacks that read
@@ -278,14 +281,12 @@ fn a_scorer_that_only_scores_does_what_it_can() {
     let left = through["attacks"]["left_out"].to_string();
     assert!(left.contains("min-k++") && left.contains("ez") && left.contains("statistics"));
 
-    let refused = audit(at, &format!("extract {SCORER} --data in.jsonl"), weak);
-    assert_eq!(refused.status.code(), Some(2));
-    assert!(said(&refused).contains("statistics"), "{}", said(&refused));
+    let line = format!("extract {SCORER} --data in.jsonl");
+    refused(at, &line, weak, &["statistics"]);
     // What the model of others was trained with is not known.
     let line = format!("exposure {SCORER} {plan} --canaries 9x9");
-    let refused = audit(at, &line, weak);
-    let said_of_plan = "--canaries: the plan of --canary-file is 3x4, got 9x9";
-    assert!(said(&refused).contains(said_of_plan), "{}", said(&refused));
+    let why = "--canaries: the plan of --canary-file is 3x4, got 9x9";
+    refused(at, &line, weak, &[why]);
     // A report leaves out the part that was not asked for by itself.
     let line = format!("report {SCORER} --members in.jsonl --non-members out.jsonl");
     let through = json(at, &line, weak);
@@ -306,15 +307,11 @@ fn next_must_be_asked_behind_the_whole_prefix() {
         format!(r#"sed -u '/"next"/s/,[0-9]*\]\([],]\)/]\1/g' | {AUDIT} serve --model ckpt"#);
     std::fs::write(at.join("behind.sh"), script + "\n").unwrap();
     let line = format!("exposure {SCORER} --canary-file planted/canaries.json");
-    let refused = audit(at, &line, "command:sh behind.sh");
-    let message = said(&refused);
-    assert_eq!(refused.status.code(), Some(2), "{message}");
-    assert!(
-        message
-            .contains("--scorer: the scorer `sh behind.sh` contradicts itself: ln p of a token is")
-            && message.contains("by `score` behind the same prefix"),
-        "{message}"
-    );
+    let words = [
+        "--scorer: the scorer `sh behind.sh` contradicts itself: ln p of a token is",
+        "by `score` behind the same prefix",
+    ];
+    refused(at, &line, "command:sh behind.sh", &words);
 }
 
 /// Each token costs the same everywhere: no rank, no score and no limit says anything.
@@ -338,9 +335,7 @@ fn scores_that_tell_nothing_conclude_nothing() {
             "all scores are equal",
         ),
     ] {
-        let open = audit(at, &line, flat);
-        assert_eq!(open.status.code(), Some(2), "{line}: {}", said(&open));
-        assert!(said(&open).contains(why), "{line}: {}", said(&open));
+        refused(at, &line, flat, &[why]);
     }
 }
 
@@ -352,8 +347,8 @@ fn canaries_longer_than_the_context_are_reported_before_and_refused_after() {
     let small = "--model gpt2 --layers 1 --width 8 --heads 2 --context 12";
     let line = format!("train planted --recipe sgd --epochs 1 {small} --out windowed");
     let output = audit(at, &line, "");
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    let warned = said(&output);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let warned = stderr(&output);
     assert!(
         warned.contains("the model reads at most 12 at once: `audit exposure` can't rank"),
         "{warned}"
@@ -368,15 +363,9 @@ fn canaries_longer_than_the_context_are_reported_before_and_refused_after() {
         ),
         (format!("exposure {scorer} {plan}"), "--scorer: "),
     ] {
-        let refused = audit(at, &line, &serving("windowed"));
-        let message = said(&refused);
-        assert_eq!(refused.status.code(), Some(2), "{line}: {message}");
-        assert!(
-            message.starts_with(&format!("error: {flag}"))
-                && message.contains("reads at most 12 tokens at once")
-                && message.contains("--context"),
-            "{line}: {message}"
-        );
+        let flag = format!("error: {flag}");
+        let words = [&flag, "reads at most 12 tokens at once", "--context"];
+        refused(at, &line, &serving("windowed"), &words);
     }
 }
 
@@ -426,7 +415,7 @@ fn a_sample_brackets_the_exact_rank() {
     let headline = one["says"].as_str().unwrap();
     assert!(headline.starts_with(why), "{one}");
     let line = "train planted --recipe dpsgd --sigma 2 --sample-rate 0.1 --steps 2 --out guarded";
-    assert_eq!(audit(at, line, "").status.code(), Some(0));
+    ok(at, line, "");
     let promised = json(at, "exposure --model guarded --sample 200", "");
     assert_eq!(promised["outcome"], "open", "{promised}");
     let why = promised["no_verdict"].as_str().unwrap();
@@ -438,9 +427,7 @@ fn a_sample_brackets_the_exact_rank() {
         "exposure --model ckpt --sample 9 --mechanism m.json",
         "exposure --model ckpt --seed 9",
     ] {
-        let refused = audit(at, line, "");
-        assert_eq!(refused.status.code(), Some(2), "{line}");
-        assert!(said(&refused).contains("--s"), "{line}: {}", said(&refused));
+        refused(at, line, "", &["--s"]);
     }
 }
 
@@ -456,7 +443,7 @@ fn a_promise_is_tested_canary_by_canary() {
                 --mechanism quiet.json --stop-at 20 --format json";
     let output = audit(at, line, &serving("ckpt"));
     let code = output.status.code();
-    assert!(matches!(code, Some(0 | 1)), "{}", said(&output));
+    assert!(matches!(code, Some(0 | 1)), "{}", stderr(&output));
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(found["type"], "sequential-exposure");
     assert_eq!(found["planting"], "not-checked");
@@ -481,9 +468,7 @@ fn a_promise_is_tested_canary_by_canary() {
             "cannot be used with",
         ),
     ] {
-        let refused = audit(at, line, "");
-        assert_eq!(refused.status.code(), Some(2), "{line}");
-        assert!(said(&refused).contains(why), "{line}: {}", said(&refused));
+        refused(at, line, "", &[why]);
     }
 }
 
@@ -498,12 +483,7 @@ fn a_promise_of_a_file_is_said_to_be_the_users() {
     std::fs::write(at.join("of-turns.json"), of_turns).unwrap();
     let serving = serving("base");
     let canaries = format!("{SCORER} --canary-file planted/canaries.json");
-    let written = |line: &str| {
-        let output = audit(at, line, &serving);
-        assert_eq!(output.status.code(), Some(0), "{line}: {}", said(&output));
-        let text = String::from_utf8(output.stdout).unwrap();
-        text.split_whitespace().collect::<Vec<_>>().join(" ")
-    };
+    let written = |line: &str| flat(&ok(at, line, &serving));
     let names = "as the user states";
     let open = "what one record is, which is assumed to be a turn";
     for command in ["exposure", "exposure --stop-at 20", "report"] {
@@ -591,8 +571,7 @@ fn neighbours_of_an_event_are_said_to_be_assumed() {
         let named = inputs["assumed"].as_array().unwrap();
         let is_assumed = named.iter().any(|name| name == "promise_neighbours");
         assert_eq!(is_assumed, assumed, "{inputs}");
-        let page = String::from_utf8(audit(at, &line, &serving).stdout).unwrap();
-        let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
+        let page = flat(&ok(at, &line, &serving));
         let words =
             "does not name the neighbours of its promise, which are assumed to be add-remove";
         assert_eq!(page.contains(words), assumed, "{page}");
@@ -608,8 +587,7 @@ fn a_manifest_says_how_its_run_met_the_canaries() {
         "prepare in.jsonl --policy customers --conservative digits,capitals,policy --canaries 3x4 --canary-format Code:{digits:4} --canary-sight missed-by-both --seed 0 --out seen",
         "train seen --recipe crt --sigma 2 --epochs 1 --out open",
     ] {
-        let output = audit(at, line, "");
-        assert_eq!(output.status.code(), Some(0), "{line}: {}", said(&output));
+        ok(at, line, "");
     }
     let text = std::fs::read(at.join("open/manifest.json")).unwrap();
     let mut manifest: Value = serde_json::from_slice(&text).unwrap();
@@ -670,8 +648,7 @@ fn planting_says_what_the_audit_can_prove() {
         );
     }
     let line = format!("plant in.jsonl --canaries 10x4 {format} --out reach");
-    let text = String::from_utf8(audit(at, &line, "").stdout).unwrap();
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = flat(&ok(at, &line, ""));
     assert!(
         text.contains(
             "at most (false-alarm rate 0.0005, δ 1e-6): a promise above it is out of reach"
@@ -722,9 +699,7 @@ fn records_are_read_under_the_key_that_is_named() {
     ] {
         let own = json(at, &line, "");
         let renamed = line.replace(".jsonl", "-bodies.jsonl");
-        let unnamed = audit(at, &renamed, "");
-        assert_eq!(unnamed.status.code(), Some(2), "{renamed}");
-        assert!(said(&unnamed).contains("--text-field names another key"));
+        refused(at, &renamed, "", &["--text-field names another key"]);
         let named = json(at, &format!("{renamed} --text-field body"), "");
         assert_eq!(named["inputs"]["text_field"], "body");
         for key in keys {
@@ -739,13 +714,8 @@ fn records_are_read_under_the_key_that_is_named() {
         "exposure --model ckpt",
         "report --model ckpt --members planted --non-members planted",
     ] {
-        let refused = audit(at, &format!("{line} --text-field body"), "");
-        assert_eq!(refused.status.code(), Some(2), "{line}");
-        let said = said(&refused);
-        assert!(
-            said.contains("--text-field: no text is read"),
-            "{line}: {said}"
-        );
+        let line = format!("{line} --text-field body");
+        refused(at, &line, "", &["--text-field: no text is read"]);
     }
 }
 
@@ -758,8 +728,7 @@ fn a_report_counts_copies_in_a_prepared_folder() {
         "plant in.jsonl --canaries 3x4 --unit document --canary-format Code:{digits:3} --out whole-text",
         "prepare whole-text/in.jsonl --unit document --policy nothing --no-redaction --held-out 0 --out whole-ready",
     ] {
-        let output = audit(at, line, "");
-        assert_eq!(output.status.code(), Some(0), "{line}: {}", said(&output));
+        ok(at, line, "");
     }
     let serving = serving("ckpt");
     let line = format!(
@@ -772,14 +741,11 @@ fn a_report_counts_copies_in_a_prepared_folder() {
         assert!(folder[part].is_object(), "{folder}");
         alike(&text[part], &folder[part], part);
     }
-    let refused = audit(at, &format!("{line} planted"), &serving);
-    assert_eq!(refused.status.code(), Some(2));
+    refused(at, &format!("{line} planted"), &serving, &[]);
     let line = "membership --model ckpt --members in.jsonl --non-members out.jsonl --unit document --training planted";
-    let refused = audit(at, line, "");
-    assert_eq!(refused.status.code(), Some(2));
     let why =
         "--training: one record is a turn in planted, and documents are measured; name the text";
-    assert!(said(&refused).contains(why), "{}", said(&refused));
+    refused(at, line, "", &[why]);
 }
 
 /// Canaries that the run's plan did not include are looked up in the text that is said to be its own, or in the records
@@ -795,8 +761,7 @@ fn a_training_text_shows_that_training_met_the_canaries() {
         "train met --recipe sgd --epochs 1 --model base --out last",
         "train other --recipe sgd --epochs 1 --model base --out further",
     ] {
-        let output = audit(at, line, "");
-        assert_eq!(output.status.code(), Some(0), "{line}: {}", said(&output));
+        ok(at, line, "");
     }
     let plan = "--canary-file vouched/canaries.json --budget 2000";
     let text = "--training vouched/in.jsonl";
@@ -825,8 +790,8 @@ fn a_training_text_shows_that_training_met_the_canaries() {
         // Of one model in twenty chance alone looks like a leak, which the budget rarely finds.
         let leaks = String::from_utf8_lossy(&open.stdout).contains("The model leaks");
         let why = "that this checkpoint was trained on it is not known";
-        let is_open = open.status.code() == Some(2) && said(&open).contains(why);
-        assert!(leaks || is_open, "{line}: {}", said(&open));
+        let is_open = open.status.code() == Some(2) && stderr(&open).contains(why);
+        assert!(leaks || is_open, "{line}: {}", stderr(&open));
     }
     // What came before is no matter here: the last run met them.
     let line = format!("exposure --model last {plan} --training met");
@@ -863,8 +828,7 @@ fn a_training_text_shows_that_training_met_the_canaries() {
     });
     std::fs::write(at.join("bodies.jsonl"), bodies.collect::<String>()).unwrap();
     let line = "plant bodies.jsonl --text-field body --canaries 3x4 --canary-format Key:{digits:4} --unit turn --out bodied";
-    let planted = String::from_utf8(audit(at, line, "").stdout).unwrap();
-    let planted = planted.split_whitespace().collect::<Vec<_>>().join(" ");
+    let planted = flat(&ok(at, line, ""));
     assert!(
         planted.contains("bodies.jsonl --text-field body --unit turn")
             && planted.contains("bodies.jsonl --text-field body)"),
@@ -875,14 +839,13 @@ fn a_training_text_shows_that_training_met_the_canaries() {
     );
     let named = format!("{line} --text-field body");
     assert_eq!(json(at, &named, &serving("base"))["planting"], "given-text");
-    let other = said(&audit(at, &line, &serving("base")));
+    let other = stderr(&audit(at, &line, &serving("base")));
     assert!(
         other.contains("3 of 3 canaries lack a copy") && other.contains("under another key"),
         "{other}"
     );
     let line = format!("exposure --model meeting {plan} --training met");
-    let proved = audit(at, &line, "");
-    let proved = String::from_utf8(proved.stdout).unwrap().replace('\n', " ");
+    let proved = stdout(&audit(at, &line, "")).replace('\n', " ");
     assert!(!proved.contains("as you"), "{proved}");
     for (line, why) in [
         (
@@ -899,9 +862,7 @@ fn a_training_text_shows_that_training_met_the_canaries() {
             "ckpt says by itself which canaries it was trained on",
         ),
     ] {
-        let refused = audit(at, &line, "");
-        assert_eq!(refused.status.code(), Some(2), "{line}");
-        assert!(said(&refused).contains(why), "{line}: {}", said(&refused));
+        refused(at, &line, "", &[why]);
     }
 }
 
@@ -922,13 +883,12 @@ fn coins_from_planting_to_the_bound() {
         "prepare tossed/in.jsonl --policy nothing --no-redaction --unit document --out whole",
         "train whole --recipe sgd --epochs 1 --out long",
     ] {
-        let output = audit(at, line, "");
-        assert_eq!(output.status.code(), Some(0), "{line}: {}", said(&output));
+        ok(at, line, "");
     }
     assert!(!at.join("tossed/canaries.json").exists());
     // A canary that is held out is one coin less.
     let line = "plant in.jsonl --canaries 4x1 --coins --unit turn --out few --format markdown";
-    let planted = String::from_utf8(audit(at, line, "").stdout).unwrap();
+    let planted = ok(at, line, "");
     assert!(planted.contains("--held-out 0 --out ready/"), "{planted}");
     let coins: Value =
         serde_json::from_slice(&std::fs::read(at.join("tossed/coins.json")).unwrap()).unwrap();
@@ -1105,27 +1065,14 @@ fn coins_from_planting_to_the_bound() {
             "cannot be used with",
         ),
     ] {
-        let refused = audit(at, line, "");
-        assert_eq!(refused.status.code(), Some(2), "{line}");
-        assert!(said(&refused).contains(why), "{line}: {}", said(&refused));
+        refused(at, line, "", &[why]);
     }
 }
 
 /// Runs a line with several scorers; `{}` stands for all of them.
 fn pooled(folder: &Path, line: &str, scorers: &[&str]) -> Output {
     let flags: Vec<&str> = scorers.iter().flat_map(|s| ["--scorer", s]).collect();
-    let words = line
-        .split_whitespace()
-        .flat_map(|w| if w == "{}" { flags.clone() } else { vec![w] });
-    Command::new(AUDIT)
-        .args(words)
-        .current_dir(folder)
-        .env(
-            "RETICENT_OWNER_KEY",
-            concat!(env!("CARGO_TARGET_TMPDIR"), "/owner.key"),
-        )
-        .output()
-        .unwrap()
+    with(folder, line, &flags)
 }
 
 #[test]
@@ -1141,9 +1088,9 @@ fn several_scorers_give_the_same_ranks_and_a_dead_one_is_survived() {
     let line = "exposure {} --tokenizer ckpt/tokenizer.json --canary-file planted/canaries.json --format json";
     let ranks = |scorers: &[&str]| -> (Value, String) {
         let output = pooled(at, line, scorers);
-        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         let found: Value = serde_json::from_slice(&output.stdout).unwrap();
-        (found["canaries"].clone(), said(&output))
+        (found["canaries"].clone(), stderr(&output))
     };
     let (one, _) = ranks(&[&serving]);
     assert_eq!(ranks(&[&serving, &serving]).0, one);
@@ -1154,12 +1101,10 @@ fn several_scorers_give_the_same_ranks_and_a_dead_one_is_survived() {
         notes.contains("the scorer `sh dies.sh`") && notes.contains("of 3 continue"),
         "{notes}"
     );
-    let output = pooled(at, line, &[dies, dies]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(
-        said(&output).contains("the scorer `sh dies.sh`"),
-        "{}",
-        said(&output)
+    ends_with_2(
+        &pooled(at, line, &[dies, dies]),
+        line,
+        &["the scorer `sh dies.sh`"],
     );
 }
 
@@ -1167,29 +1112,27 @@ fn several_scorers_give_the_same_ranks_and_a_dead_one_is_survived() {
 fn several_scorers_must_be_one_model() {
     let at = trained();
     let line = "exposure {} --tokenizer ckpt/tokenizer.json --canary-file planted/canaries.json";
-    let output = pooled(at, line, &[&serving("ckpt"), &serving("base")]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(
-        said(&output).contains("the same model"),
-        "{}",
-        said(&output)
+    ends_with_2(
+        &pooled(at, line, &[&serving("ckpt"), &serving("base")]),
+        line,
+        &["the same model"],
     );
     // Alike where the sequence begins, and apart later.
     let drifts = format!("{AUDIT} serve --model ckpt | sed -u '2s/,-/,-9/100'\n");
     std::fs::write(at.join("drifts.sh"), drifts).unwrap();
-    let output = pooled(at, line, &[&serving("ckpt"), "command:sh drifts.sh"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(
-        said(&output).contains("the same model"),
-        "{}",
-        said(&output)
+    ends_with_2(
+        &pooled(at, line, &[&serving("ckpt"), "command:sh drifts.sh"]),
+        line,
+        &["the same model"],
     );
     // A wrong answer is not survived.
     let lies = format!("{AUDIT} serve --model ckpt | sed -u '1,2!s/\\[\\[-/[[/'\n");
     std::fs::write(at.join("lies.sh"), lies).unwrap();
-    let output = pooled(at, line, &["command:sh lies.sh", &serving("ckpt")]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(said(&output).contains("must lie in"), "{}", said(&output));
+    ends_with_2(
+        &pooled(at, line, &["command:sh lies.sh", &serving("ckpt")]),
+        line,
+        &["must lie in"],
+    );
 }
 
 /// A second process that lies was only compared with the first at the start; and an answer about a canary's own secret
@@ -1209,10 +1152,8 @@ fn what_one_of_several_scorers_says_is_compared_with_the_others() {
             true => [honest.as_str(), &liar],
             false => [liar.as_str(), &honest],
         };
-        let output = pooled(at, line, &scorers);
-        let said = said(&output);
-        assert_eq!(output.status.code(), Some(2), "{name}: {said}");
-        assert!(said.contains("the same question in two ways"), "{said}");
+        let words = ["the same question in two ways"];
+        ends_with_2(&pooled(at, line, &scorers), line, &words);
     }
 }
 
@@ -1321,7 +1262,7 @@ fn whatever_a_process_does_wrong_is_said_in_one_line() {
         };
         let patient = format!("{line} --scorer-timeout {patience}");
         let output = audit(at, &patient, "command:sh scorer.sh");
-        let message = said(&output);
+        let message = stderr(&output);
         assert_eq!(output.status.code(), Some(2), "{script}: {message}");
         assert!(
             output.stdout.is_empty() && message.starts_with("error: "),
@@ -1349,26 +1290,19 @@ fn whatever_a_process_does_wrong_is_said_in_one_line() {
     // Questions are asked again at the end.
     let other = "-1,-1,-1,-1,-1.02,-1";
     std::fs::write(at.join("scorer.sh"), answers(&[good, other])).unwrap();
-    let refused = audit(at, line, "command:sh scorer.sh");
-    assert_eq!(refused.status.code(), Some(2));
-    let message = said(&refused);
-    assert!(
-        message
-            .contains("--scorer: the scorer `sh scorer.sh` answers the same question in two ways")
-            && message.contains("is -1 at first and -1.02 at the end"),
-        "{message}"
-    );
+    let words = [
+        "--scorer: the scorer `sh scorer.sh` answers the same question in two ways",
+        "is -1 at first and -1.02 at the end",
+    ];
+    refused(at, line, "command:sh scorer.sh", &words);
     // Then the first half alone, of which the second says nothing.
     let cut = answers(&[good, good, "-1,-1,-1.02"]);
     std::fs::write(at.join("scorer.sh"), cut).unwrap();
-    let refused = audit(at, line, "command:sh scorer.sh");
-    assert_eq!(refused.status.code(), Some(2));
-    let message = said(&refused);
-    assert!(
-        message.contains("--scorer: the scorer `sh scorer.sh` contradicts itself")
-            && message.contains("is -1 in a text and -1.02 in its first half"),
-        "{message}"
-    );
+    let words = [
+        "--scorer: the scorer `sh scorer.sh` contradicts itself",
+        "is -1 in a text and -1.02 in its first half",
+    ];
+    refused(at, line, "command:sh scorer.sh", &words);
     // And so are the statistics of the whole vocabulary.
     let answer = |id: u32, count: usize, variance: &str| {
         let row = |number: &str| vec![number; count].join(",");
@@ -1392,7 +1326,7 @@ fn whatever_a_process_does_wrong_is_said_in_one_line() {
         );
         std::fs::write(at.join("scorer.sh"), script).unwrap();
         let output = audit(at, line, "command:sh scorer.sh");
-        let message = said(&output);
+        let message = stderr(&output);
         assert_eq!(output.status.code(), Some(code), "{message}");
         let says = "the root of the variance of ln p is 0.5 at first and 0.6 at the end";
         assert_eq!(message.contains(says), code == 2, "{message}");
@@ -1400,7 +1334,7 @@ fn whatever_a_process_does_wrong_is_said_in_one_line() {
     let steady = answers(&[good, good, "-1,-1,-1"]);
     std::fs::write(at.join("scorer.sh"), steady).unwrap();
     let fine = audit(at, line, "command:sh scorer.sh");
-    assert!(said(&fine).is_empty(), "{}", said(&fine));
+    assert!(stderr(&fine).is_empty(), "{}", stderr(&fine));
     assert!(
         String::from_utf8(fine.stdout)
             .unwrap()
@@ -1411,9 +1345,7 @@ fn whatever_a_process_does_wrong_is_said_in_one_line() {
         ("python3 scorer.py", "must be command:LINE"),
         ("command:no-such-program-here", "not found"),
     ] {
-        let output = audit(at, line, scorer);
-        assert_eq!(output.status.code(), Some(2));
-        assert!(said(&output).contains(says), "{}", said(&output));
+        refused(at, line, scorer, &[says]);
     }
 }
 

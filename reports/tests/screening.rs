@@ -2,31 +2,20 @@
 #![cfg(feature = "findings")]
 #![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
-use crate::check;
-use crate::common::run;
+use crate::common::audit::fed as audit;
+use crate::common::{account, checked, flat, stderr};
 use serde_json::{Value, json};
-use std::path::Path;
 use std::process::Output;
 
-fn audit(folder: &Path, line: &str, input: &str) -> Output {
-    run(env!("CARGO_BIN_EXE_audit"), folder, line, input)
-}
-
 fn json_of(output: &Output) -> Value {
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{error}");
-    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let schema = said["type"].as_str().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    let problems = check::problems(&format!("{schema}.schema.json"), &text);
-    assert_eq!(problems, Vec::<String>::new());
-    said
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(output));
+    checked(serde_json::from_slice(&output.stdout).unwrap())
 }
 
 fn refused(output: &Output) -> String {
     assert_eq!(output.status.code(), Some(2));
     assert!(output.stdout.is_empty());
-    String::from_utf8(output.stderr.clone()).unwrap()
+    stderr(output)
 }
 
 /// Drawn, labelled in a text editor, measured, and read by `account`: each with the same counts.
@@ -90,7 +79,7 @@ fn a_sheet_goes_round_by_file_and_its_labels_are_read_by_account() {
     );
     assert_eq!(measured["kinds"]["order"]["missed_by_both"], 0);
     let plan = "--sigma 1 --sample-rate 0.01 --steps 100 --labels labels.jsonl";
-    let brief = run(env!("CARGO_BIN_EXE_account"), here, plan, "").stdout;
+    let brief = account::run(here, plan).stdout;
     let brief = String::from_utf8(brief).unwrap();
     assert!(brief.contains("ε upper"), "{brief}");
     // What the labels show, and what was assumed, are not cut.
@@ -98,19 +87,19 @@ fn a_sheet_goes_round_by_file_and_its_labels_are_read_by_account() {
         assert!(brief.contains(said), "{said}\n{brief}");
     }
     let sheet = plan.replace("labels.jsonl", "screening.jsonl");
-    let sheet = refused(&run(env!("CARGO_BIN_EXE_account"), here, &sheet, ""));
+    let sheet = refused(&account::run(here, &sheet));
     assert!(sheet.contains("a screening sheet, not labels"), "{sheet}");
     let full = format!("{plan} -v");
-    let page = run(env!("CARGO_BIN_EXE_account"), here, &full, "").stdout;
+    let page = account::run(here, &full).stdout;
     let page = String::from_utf8(page).unwrap();
-    let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
+    let page = flat(&page);
     assert!(page.contains("was drawn with a given seed, 3"), "{page}");
     assert!(
         page.contains("Their file has no code under the owner's key"),
         "{page}"
     );
     let plan = format!("{plan} --format json");
-    let account = json_of(&run(env!("CARGO_BIN_EXE_account"), here, &plan, ""));
+    let account = json_of(&account::run(here, &plan));
     assert!(
         account
             .to_string()
@@ -354,7 +343,7 @@ fn policy_and_screen_use_the_same_words() {
     for line in [policy, screen] {
         let output = audit(here, &format!("{line} -v"), "");
         let said = String::from_utf8(output.stdout).unwrap();
-        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        let said = flat(&said);
         for word in [
             "covered",
             "recall",
@@ -414,7 +403,7 @@ fn labels_fit_the_policy_that_they_were_measured_for() {
         let line = format!(
             "--prepared {folder} --recipe dpsgd --sigma 1.5 --sample-rate 0.1 --steps 20 --labels {labels}"
         );
-        run(env!("CARGO_BIN_EXE_account"), here, &line, "")
+        account::run(here, &line)
     };
     let why = refused(&account("nothing", "general.l"));
     assert!(
@@ -440,31 +429,21 @@ fn labels_fit_the_policy_that_they_were_measured_for() {
     std::fs::write(here.join("unsaid.l"), &unsaid).unwrap();
     let plan = "--sigma 1 --sample-rate 0.01 --steps 100 --labels";
     let said = |labels: &str| {
-        let output = run(
-            env!("CARGO_BIN_EXE_account"),
-            here,
-            &format!("{plan} {labels} -v"),
-            "",
-        );
+        let output = account::run(here, &format!("{plan} {labels} -v"));
         let text = String::from_utf8(output.stdout).unwrap();
-        text.split_whitespace().collect::<Vec<_>>().join(" ")
+        flat(&text)
     };
     let note = "The labels do not say which policy they were measured for";
     assert!(said("unsaid.l").contains(note) && !said("general.l").contains(note));
     std::fs::write(here.join("twice.l"), labels.repeat(2)).unwrap();
     let line = format!("{plan} twice.l --group 2");
-    let output = run(env!("CARGO_BIN_EXE_account"), here, &line, "");
+    let output = account::run(here, &line);
     assert!(refused(&output).contains("two labels of one secret in one place"));
     // No corpus is there to be compared: that it was prepared with their policy is assumed.
     let assumed = "Premise: the corpus is prepared with the policy that the labels were measured for, general.";
     assert!(said("general.l").contains(assumed) && !said("unsaid.l").contains(assumed));
     std::fs::write(here.join("both.l"), format!("{labels}{unsaid}")).unwrap();
-    let output = run(
-        env!("CARGO_BIN_EXE_account"),
-        here,
-        &format!("{plan} both.l"),
-        "",
-    );
+    let output = account::run(here, &format!("{plan} both.l"));
     assert!(refused(&output).contains("labels with different measured_for"));
     // The records of a prepared corpus are what they were prepared as: labels of its turns are none of documents.
     let turns = "prepare data.jsonl --unit turn --policy general --tokenizer characters --no-redaction --out turns";

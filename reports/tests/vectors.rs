@@ -2,18 +2,12 @@
 #![cfg(feature = "findings")]
 #![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
+use crate::common::audit;
 use serde_json::Value;
-use std::process::Command;
+use std::path::Path;
 
 fn json(line: &str) -> Value {
-    let output = Command::new(env!("CARGO_BIN_EXE_audit"))
-        .args(line.split_whitespace())
-        .args(["--format", "json"])
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{line}: {said}");
-    serde_json::from_slice(&output.stdout).unwrap()
+    audit::json(Path::new("."), line)
 }
 
 fn bounds(line: &str) -> Vec<f64> {

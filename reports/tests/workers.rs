@@ -3,31 +3,22 @@
 #![cfg(feature = "audit")]
 #![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
+use crate::common::{audit, stderr};
 use serde_json::Value;
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-const AUDIT: &str = env!("CARGO_BIN_EXE_audit");
 const TRAIN: &str = "train prepared --recipe dpsgd --sigma 1 --epochs 3 --batch-size 8 --seed 4 --worker-timeout 120";
 
 fn command(at: &Path, line: &str) -> Command {
-    let mut command = Command::new(AUDIT);
+    let mut command = audit::command(at);
     command
         .args(line.split_whitespace())
-        .current_dir(at)
-        .env(
-            "RETICENT_OWNER_KEY",
-            concat!(env!("CARGO_TARGET_TMPDIR"), "/owner.key"),
-        )
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     command
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 fn prepared() -> tempfile::TempDir {
@@ -36,8 +27,7 @@ fn prepared() -> tempfile::TempDir {
         "simulate customers --dialogues 8 --out in.jsonl",
         "prepare in.jsonl --policy customers --seed 0 --out prepared",
     ] {
-        let output = command(folder.path(), line).output().unwrap();
-        assert!(output.status.success(), "{}", said(&output));
+        audit::ok(folder.path(), line);
     }
     std::fs::write(folder.path().join("key"), "ab".repeat(32)).unwrap();
     folder
@@ -81,7 +71,11 @@ fn one(at: &Path, line: &str, [rank, world]: [usize; 2], (address, port): (&str,
 fn finished(workers: Vec<Child>) {
     for (rank, worker) in workers.into_iter().enumerate() {
         let output = worker.wait_with_output().unwrap();
-        assert!(output.status.success(), "worker {rank}: {}", said(&output));
+        assert!(
+            output.status.success(),
+            "worker {rank}: {}",
+            stderr(&output)
+        );
         assert_eq!(output.stdout.is_empty(), rank > 0);
     }
 }
@@ -182,7 +176,7 @@ fn a_worker_that_cannot_begin_ends_the_others() {
         }
         for (rank, worker) in workers.into_iter().enumerate() {
             let output = worker.wait_with_output().unwrap();
-            let said = said(&output);
+            let said = stderr(&output);
             assert!(!output.status.success(), "worker {rank}: {said}");
             assert!(rank != refused || said.contains(says), "{said}");
         }
@@ -209,7 +203,7 @@ fn what_another_machine_released_is_not_followed_by_a_new_run() {
     });
     for (rank, worker) in workers.into_iter().enumerate() {
         let output = worker.wait_with_output().unwrap();
-        let said = said(&output);
+        let said = stderr(&output);
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(said.contains("d1/o-epoch-1 of an earlier run"), "{said}");
         // Once.
@@ -233,14 +227,18 @@ fn workers_that_differ_or_are_strangers_end_at_once() {
         let output = worker.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(2));
         assert!(
-            said(&output).contains("would train something else"),
+            stderr(&output).contains("would train something else"),
             "{}",
-            said(&output)
+            stderr(&output)
         );
     }
     let abroad = one(&format!("{TRAIN} --out x"), 1, "192.0.2.7");
     let output = abroad.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(said(&output).contains("--worker-key"), "{}", said(&output));
+    assert!(
+        stderr(&output).contains("--worker-key"),
+        "{}",
+        stderr(&output)
+    );
     assert!(!at.join("x").exists());
 }

@@ -1,6 +1,7 @@
 //! Numbers, rows and calibrations.
 
-use super::{fine, folder, json, run};
+use super::{fine, folder, json};
+use crate::common::{account, flat};
 
 #[test]
 fn delta_and_epsilon_are_two_sides_of_one_answer() {
@@ -101,7 +102,7 @@ fn calibrations_are_kept_and_tight() {
     assert_eq!(steps["fails"].as_f64().unwrap() as u64, found as u64 + 1);
     for (steps, code) in [(found, 0), (found + 1.0, 1)] {
         let line = format!("--sigma 1.1 --steps {steps} --max-epsilon 2");
-        assert_eq!(run(at, &line, "").status.code(), Some(code), "{line}");
+        assert_eq!(account::run(at, &line).status.code(), Some(code), "{line}");
     }
     let rate = json(
         at,
@@ -142,7 +143,7 @@ fn a_tolerance_out_of_reach_is_said_so_and_the_upper_end_holds() {
         "account compose bins.json --delta 1e-6 --tolerance 1e-12 -v"
             .trim_start_matches("account "),
     );
-    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let flat = flat(&text);
     assert!(
         flat.contains("was asked for and could not be certified"),
         "{text}"

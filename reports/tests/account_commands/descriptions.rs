@@ -1,6 +1,7 @@
 //! The same run from every kind of file.
 
-use super::{exported, fine, folder, json, run, stderr};
+use super::{exported, fine, folder, json};
+use crate::common::{account, flat, stderr};
 
 #[test]
 fn the_same_run_gives_the_same_number_however_it_is_described() {
@@ -11,7 +12,7 @@ fn the_same_run_gives_the_same_number_however_it_is_described() {
     assert_eq!(plan, ends("compose steps.json"));
     assert_eq!(plan, ends("compose event.json"));
     assert_eq!(plan, ends("--mechanism steps.json"));
-    let piped = run(
+    let piped = account::fed(
         at,
         "compose - --format json",
         &std::fs::read_to_string(at.join("event.json")).unwrap(),
@@ -40,7 +41,7 @@ fn what_is_piped_in_is_drawn_too() {
         "curve --what renyi --mechanism - --plot x.svg",
         "compose - --plot x.svg",
     ] {
-        let output = run(at, line, &steps);
+        let output = account::fed(at, line, &steps);
         assert_eq!(output.status.code(), Some(0), "{line}: {}", stderr(&output));
         assert!(
             std::fs::read_to_string(at.join("x.svg"))
@@ -64,11 +65,11 @@ fn a_manifest_brings_its_unit_and_its_caveats() {
             .any(|name| name == "unit")
     );
     // Which no argument overrules: the same number promises more of a larger unit.
-    let other = run(folder.path(), "compose manifest.json --unit line", "");
+    let other = account::run(folder.path(), "compose manifest.json --unit line");
     assert_eq!(other.status.code(), Some(2));
     assert!(stderr(&other).contains("--unit: must be turn"));
     // A file without a unit may be about a smaller one: it is asked for.
-    let both = run(folder.path(), "compose manifest.json plain.json", "");
+    let both = account::run(folder.path(), "compose manifest.json plain.json");
     assert_eq!(both.status.code(), Some(2));
     assert!(stderr(&both).contains("--unit: must be given"));
     let both = json(
@@ -85,7 +86,7 @@ fn a_manifest_brings_its_unit_and_its_caveats() {
     assert_eq!(epsilon(&exported), epsilon(&plain));
     let seeded = json(folder.path(), "compose seeded.json");
     assert_eq!(seeded["guarantees"][0]["epsilon"]["upper"], "inf");
-    let limit = run(folder.path(), "compose seeded.json --max-epsilon 100", "");
+    let limit = account::run(folder.path(), "compose seeded.json --max-epsilon 100");
     assert_eq!(limit.status.code(), Some(1));
 }
 
@@ -119,7 +120,7 @@ fn events_and_mechanisms_are_translated() {
             of_turns,
             serde_json::json!({"unit": "turn", "canary_records_unknown": false, "mechanism": own})
         );
-        let refused = run(at, &format!("{line} dp-event"), "");
+        let refused = account::run(at, &format!("{line} dp-event"));
         assert_eq!(refused.status.code(), Some(2));
         let why = "--unit: an event does not say what one record is, got turn";
         assert!(stderr(&refused).contains(why), "{}", stderr(&refused));
@@ -147,7 +148,7 @@ fn a_narrower_promise_stays_narrow() {
         std::fs::write(at.join(format!("{recipe}.json")), text).unwrap();
     }
     let passes = |line: &str| {
-        let output = run(at, &format!("{line} --max-epsilon 50"), "");
+        let output = account::run(at, &format!("{line} --max-epsilon 50"));
         let code = output.status.code().unwrap();
         assert!(code < 2, "{line}: {}", stderr(&output));
         code == 0
@@ -172,7 +173,7 @@ fn a_narrower_promise_stays_narrow() {
         let mut without = json(at, &format!("compose {recipe}.json"));
         without.as_object_mut().unwrap().remove("recipe").unwrap();
         std::fs::write(at.join("without.json"), without.to_string()).unwrap();
-        let output = run(at, "compose without.json", "");
+        let output = account::run(at, "compose without.json");
         assert_eq!(output.status.code(), Some(2), "{recipe}");
         assert!(stderr(&output).contains("recipe: is missing"), "{recipe}");
     }
@@ -250,7 +251,7 @@ fn a_narrower_promise_stays_narrow() {
             "--export dp-event: sdp promises less",
         ),
     ] {
-        let output = run(at, line, "");
+        let output = account::run(at, line);
         assert_eq!(output.status.code(), Some(2), "{line}");
         assert!(stderr(&output).contains(why), "{line}: {}", stderr(&output));
     }
@@ -334,7 +335,7 @@ fn classes_and_bases_are_kept_by_what_is_composed_and_exported() {
             }
         }
         let page = fine(at, &format!("compose {files} -v"));
-        let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
+        let page = flat(&page);
         assert!(page.contains("between records of one class"), "{page}");
         assert!(page.contains("Not covered: the base model"), "{page}");
     }
@@ -345,7 +346,7 @@ fn classes_and_bases_are_kept_by_what_is_composed_and_exported() {
             format!("--mechanism {file} -v"),
         ] {
             let page = fine(at, &line);
-            let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
+            let page = flat(&page);
             assert!(
                 page.contains("Not covered: the base model"),
                 "{line}: {page}"
@@ -388,7 +389,7 @@ fn held_out_text_that_was_declared_public_is_said() {
         ("compose plain.json", false),
     ] {
         let page = fine(at, &format!("{line} -v")).to_lowercase();
-        let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
+        let page = flat(&page);
         let words = "the held-out text by whose loss training stops";
         assert_eq!(page.contains(words), said, "{line}: {page}");
     }

@@ -1,6 +1,7 @@
 //! Exit code 2 with argument, value and range.
 
-use super::{folder, run, stderr};
+use super::folder;
+use crate::common::{account, stderr};
 
 #[test]
 fn bad_input_is_two_with_argument_value_and_range() {
@@ -192,7 +193,7 @@ fn bad_input_is_two_with_argument_value_and_range() {
             "--mechanism: leaves nothing to find",
         ),
     ] {
-        let output = run(at, line, "");
+        let output = account::run(at, line);
         assert_eq!(output.status.code(), Some(2), "{line}");
         assert!(output.stdout.is_empty(), "{line}");
         assert!(
@@ -248,7 +249,7 @@ fn usage_errors_name_the_arguments() {
         ),
         ("calibrate --epsilon 1 --solve everything", "--solve"),
     ] {
-        let output = run(folder.path(), line, "");
+        let output = account::run(folder.path(), line);
         assert_eq!(output.status.code(), Some(2), "{line}");
         assert!(output.stdout.is_empty(), "{line}");
         assert!(

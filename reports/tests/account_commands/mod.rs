@@ -8,25 +8,12 @@ mod help;
 mod printed;
 mod samplers;
 
-use crate::common;
+use crate::common::{account, stderr, stdout};
 use std::path::Path;
-use std::process::Output;
-
-pub(crate) fn run(folder: &Path, line: &str, stdin: &str) -> Output {
-    common::run(env!("CARGO_BIN_EXE_account"), folder, line, stdin)
-}
-
-pub(crate) fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-pub(crate) fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
 
 /// Runs a line that must end well and gives what it prints.
 pub(crate) fn fine(folder: &Path, line: &str) -> String {
-    let output = run(folder, line, "");
+    let output = account::run(folder, line);
     assert_eq!(output.status.code(), Some(0), "{line}: {}", stderr(&output));
     assert!(output.stderr.is_empty(), "{line}: {}", stderr(&output));
     stdout(&output)
@@ -35,7 +22,7 @@ pub(crate) fn fine(folder: &Path, line: &str) -> String {
 /// Runs an export that must end well and gives what it prints. What was not authenticated is said on stderr, and nothing
 /// else.
 pub(crate) fn exported(folder: &Path, line: &str) -> String {
-    let output = run(folder, line, "");
+    let output = account::run(folder, line);
     let (text, errors) = (stdout(&output), stderr(&output));
     assert_eq!(output.status.code(), Some(0), "{line}: {errors}");
     let doubts = errors

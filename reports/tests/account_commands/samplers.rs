@@ -1,6 +1,7 @@
 //! Samplers beyond Poisson, from files.
 
-use super::{fine, folder, json, run, stderr};
+use super::{fine, folder, json};
+use crate::common::{account, flat, stderr};
 
 fn step(sampling: &str, rate: &str) -> String {
     format!(
@@ -48,7 +49,7 @@ fn each_sampler_is_bounded_as_far_as_it_is_known() {
     assert!(least.unwrap() < most && (most / high - 1.0).abs() < 1e-3);
     let (least, most) = ends("cut.json", "add-remove");
     assert!(least.unwrap() < most);
-    let refused = run(at, "compose shuffled.json --neighbours add-remove", "");
+    let refused = account::run(at, "compose shuffled.json --neighbours add-remove");
     assert_eq!(refused.status.code(), Some(2));
     assert!(
         stderr(&refused).contains("zero-out or replace"),
@@ -56,7 +57,7 @@ fn each_sampler_is_bounded_as_far_as_it_is_known() {
         stderr(&refused)
     );
     let text = fine(at, "explain --mechanism bins.json -v");
-    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let flat = flat(&text);
     assert!(flat.contains("likelihood ratios of an epoch"), "{text}");
 }
 
@@ -80,7 +81,7 @@ fn random_allocations_are_events_of_whole_epochs() {
     );
     let part = step(r#""balls-in-bins""#, "0.01").replace("200", "150");
     std::fs::write(at.join("part.json"), part).unwrap();
-    let refused = run(at, "compose part.json --export dp-event", "");
+    let refused = account::run(at, "compose part.json --export dp-event");
     assert_eq!(refused.status.code(), Some(2));
     assert!(
         stderr(&refused).contains("whole ones"),
