@@ -1,5 +1,6 @@
 //! What a planned audit is expected to prove, against audits whose every candidate is scored.
 
+use crate::rank_audit::audit;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use reticent_accounting::{Confidence, Delta, Epsilon, Neighbours, Probability, UnitName};
@@ -7,16 +8,11 @@ use reticent_attacks::evalue::{Beliefs, CoinCounts, PlannedAudit, ScoreLaw, coin
 use reticent_attacks::exposure::{EpsilonMethod, RankAudit};
 use reticent_attacks::search::RankCount;
 use reticent_attacks::{AuditTerms, Draw};
-use reticent_corpus::Unit;
 
 fn planned(candidates: u64, canaries: u64, delta: f64) -> PlannedAudit {
     let rank = RankAudit {
-        thresholds: RankAudit::planned_thresholds(candidates, 1),
-        confidence: Confidence::new(0.95).unwrap(),
-        delta: Delta::new(delta).unwrap(),
-        draw: Draw::Independent,
-        unit: Unit::Turn,
         copies: 1,
+        ..audit(&RankAudit::planned_thresholds(candidates, 1), delta)
     };
     PlannedAudit::new(rank, candidates, canaries).unwrap()
 }
@@ -26,12 +22,10 @@ fn planned(candidates: u64, canaries: u64, delta: f64) -> PlannedAudit {
 #[test]
 fn only_canaries_that_training_met_prove() {
     let rank = RankAudit {
-        thresholds: vec![10, 100, 1_000],
         confidence: Confidence::new(1.0 - 5e-4).unwrap(),
-        delta: Delta::new(1e-6).unwrap(),
         draw: Draw::Distinct,
-        unit: Unit::Turn,
         copies: 1,
+        ..audit(&[10, 100, 1_000], 1e-6)
     };
     let audit = PlannedAudit::new(rank, 1_000_000, 10).unwrap();
     let most = |audit: &PlannedAudit| audit.provable().unwrap().get().get();

@@ -18,18 +18,10 @@ use reticent_attacks::evalue::{
 use reticent_attacks::exposure::{EpsilonMethod, RankAudit};
 use reticent_attacks::search::{SearchOptions, Target, search_beliefs, search_ranks};
 use reticent_attacks::{AuditTerms, Draw, OneRunCounts};
-use reticent_corpus::Unit;
 use std::sync::Arc;
 
 fn rank_audit(delta: f64) -> RankAudit {
-    RankAudit {
-        thresholds: vec![1, 10, 100],
-        confidence: Confidence::new(0.95).unwrap(),
-        delta: Delta::new(delta).unwrap(),
-        draw: Draw::Independent,
-        unit: Unit::Turn,
-        copies: 20,
-    }
+    crate::rank_audit::audit(&[1, 10, 100], delta)
 }
 
 fn audit(candidates: u64, canaries: u64, delta: f64) -> EValueAudit {

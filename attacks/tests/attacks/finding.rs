@@ -2,25 +2,20 @@
 
 use crate::check;
 use crate::models::{Memoriser, Toy};
+use crate::rank_audit;
 use crate::search::{digits, quiet};
-use reticent_accounting::{Confidence, Delta};
 use reticent_attacks::evalue::PlannedAudit;
 use reticent_attacks::exposure::{EpsilonMethod, ExposureFinding, RankAudit};
 use reticent_attacks::search::{
     Ranking, SearchOptions, Target, sample_flat, search_beliefs, search_ranks,
 };
 use reticent_attacks::{Draw, Error};
-use reticent_corpus::Unit;
 use serde_json::{Value, json};
 
 fn audit() -> RankAudit {
     RankAudit {
-        thresholds: vec![2, 20],
-        confidence: Confidence::new(0.95).unwrap(),
-        delta: Delta::new(0.0).unwrap(),
         draw: Draw::Distinct,
-        unit: Unit::Turn,
-        copies: 20,
+        ..rank_audit::audit(&[2, 20], 0.0)
     }
 }
 

@@ -20,7 +20,8 @@ fn ranks(candidates: u64, ranks: &[u64]) -> Vec<RankCount> {
     ranks.iter().map(count).collect()
 }
 
-fn audit(thresholds: &[u64], delta: f64) -> RankAudit {
+/// At 95 %, of independent draws, 20 copies each.
+pub(crate) fn audit(thresholds: &[u64], delta: f64) -> RankAudit {
     RankAudit {
         thresholds: thresholds.to_vec(),
         confidence: Confidence::new(0.95).unwrap(),
@@ -428,12 +429,8 @@ fn shared_space_simulation() {
 #[test]
 fn impossible_ranks_and_thresholds_are_refused() {
     let audit = RankAudit {
-        thresholds: vec![1],
-        confidence: Confidence::new(0.95).unwrap(),
-        delta: Delta::new(0.0).unwrap(),
-        draw: Draw::Independent,
-        unit: Unit::Turn,
         copies: 1,
+        ..audit(&[1], 0.0)
     };
     let count = |below, ties, unresolved| RankCount {
         candidates: 100,

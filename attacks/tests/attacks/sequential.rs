@@ -1,22 +1,17 @@
 //! One promise tested canary by canary, and false alarms of every audit by e-values.
 
+use crate::rank_audit;
 use crate::simulated::{KINDS, LEVELS, rate};
-use reticent_accounting::{Confidence, Delta, Epsilon};
-use reticent_attacks::Draw;
+use reticent_accounting::Epsilon;
 use reticent_attacks::evalue::{
     Beliefs, CanaryGuesses, EValueAudit, EValueProcess, Pool, SequentialTest,
 };
 use reticent_attacks::exposure::RankAudit;
-use reticent_corpus::Unit;
 
 fn audit(delta: f64) -> EValueAudit {
     let rank = RankAudit {
-        thresholds: vec![1],
-        confidence: Confidence::new(0.95).unwrap(),
-        delta: Delta::new(delta).unwrap(),
-        draw: Draw::Independent,
-        unit: Unit::Turn,
         copies: 1,
+        ..rank_audit::audit(&[1], delta)
     };
     EValueAudit::beside(&rank, 50, 6)
 }

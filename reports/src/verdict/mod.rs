@@ -320,4 +320,4 @@ impl std::fmt::Display for Verdict {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -173,7 +173,8 @@ fn a_verdict_says_what_the_audit_could_have_said() {
     assert!(!audited(12.1, 12.1).could_contradict());
 }
 
-fn guarantee() -> Guarantee {
+/// That of a group of 20 records.
+pub(crate) fn guarantee() -> Guarantee {
     Guarantee {
         about: None,
         notion: Notion::GroupDp,

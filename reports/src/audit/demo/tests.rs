@@ -2,8 +2,8 @@ use super::*;
 use crate::page::View;
 use crate::verdict::{Measurement, Promise, judge};
 use reticent_accounting::{
-    Confidence, Delta, GroupSize, Method, Neighbours, NoiseMultiplier, Probability, SamplingRate,
-    Steps, UnitName, Upper,
+    Confidence, Delta, GroupSize, Neighbours, NoiseMultiplier, Probability, SamplingRate, Steps,
+    Upper,
 };
 use reticent_attacks::Draw;
 use reticent_attacks::exposure::{CeilingAt, ExposureFinding, RankAudit, ceiling_test};
@@ -20,21 +20,27 @@ pub(crate) const QUIET: [u64; 10] = [
     301_110, 51_999, 709_999, 498_999, 88_122, 929_999, 609_999, 243_999, 800_000, 376_999,
 ];
 
-fn counts(below: [u64; 10]) -> Vec<RankCount> {
+fn counts(below: [u64; 10], unresolved: u64) -> Vec<RankCount> {
     below
         .map(|below| RankCount {
             candidates: 1_000_000,
             nll: 3.25,
             below,
             ties: 0,
-            unresolved: 0,
+            unresolved,
         })
         .to_vec()
 }
 
-fn finding(below: [u64; 10]) -> ExposureFinding {
+/// Ten canaries with these numbers of better candidates, of a search that left so many candidates open.
+pub(crate) fn finding(
+    below: [u64; 10],
+    unresolved: u64,
+    thresholds: &[u64],
+    confidence: f64,
+) -> ExposureFinding {
     let ranking = Ranking {
-        counts: counts(below),
+        counts: counts(below, unresolved),
         work: Work {
             positions_scored: 3_000,
             positions_flat: 60_000_000,
@@ -43,8 +49,8 @@ fn finding(below: [u64; 10]) -> ExposureFinding {
     };
     let names: Vec<_> = (0..10).map(|i| (format!("canary-{i}"), 20)).collect();
     let audit = RankAudit {
-        thresholds: vec![1, 10, 100],
-        confidence: Confidence::new(0.999).unwrap(),
+        thresholds: thresholds.to_vec(),
+        confidence: Confidence::new(confidence).unwrap(),
         delta: Delta::new(1e-5).unwrap(),
         draw: Draw::Distinct,
         unit: Unit::Turn,
@@ -55,33 +61,15 @@ fn finding(below: [u64; 10]) -> ExposureFinding {
 
 fn guarantee(convention: Convention, group: Option<u32>, epsilon: f64) -> Guarantee {
     Guarantee {
-        about: None,
         notion: group.map_or(Notion::Dp, |_| Notion::GroupDp),
-        same_class: false,
         neighbours: match convention {
             Convention::Definition => Neighbours::Replace,
             Convention::Paper => Neighbours::AddRemove,
         },
         convention,
-        unit: UnitName::new("turn").unwrap(),
-        method: Method::Pld,
-        base: None,
-        looseness: None,
-        engine: None,
         epsilon: Some(Bounds::at_most(Epsilon::new(epsilon).unwrap())),
-        delta: Some(Delta::new(1e-5).unwrap()),
-        by_direction: None,
-        delta_bounds: None,
-        delta_by_direction: None,
-        order: None,
         group: group.map(|k| GroupSize::new(k).unwrap()),
-        gamma: None,
-        missed_by_both: None,
-        confidence: None,
-        prior: None,
-        posterior: None,
-        mu: None,
-        regret: None,
+        ..crate::verdict::tests::guarantee()
     }
 }
 
@@ -93,7 +81,7 @@ fn arm(name: &str, below: [u64; 10], epsilon: Option<[f64; 3]>, perplexity: f64)
         guarantee(Convention::Paper, None, paper),
         guarantee(Convention::Definition, Some(20), all),
     ];
-    let mut exposure = ExposureReport::new(finding(below));
+    let mut exposure = ExposureReport::new(finding(below, 0, &[1, 10, 100], 0.999));
     if epsilon.is_some() {
         let promise = Promise::of(name, &guarantees[2]).unwrap();
         let measured = Measurement {
@@ -111,7 +99,7 @@ fn arm(name: &str, below: [u64; 10], epsilon: Option<[f64; 3]>, perplexity: f64)
         exposure.ceiling = Some(super::super::exposure::Ceiling {
             exposure_at_most: Upper::new(14.5),
             level: 0.95,
-            test: ceiling_test(&counts(below), &[at], 1e-3).unwrap(),
+            test: ceiling_test(&counts(below, 0), &[at], 1e-3).unwrap(),
             suspects: Vec::new(),
         });
     }

@@ -1,12 +1,12 @@
 use super::*;
+use crate::audit::demo::tests as demo;
 use crate::page::View;
 use crate::verdict::{Measurement, Promise, Terms, judge};
 use reticent_accounting::{
     Confidence, Delta, Epsilon, Neighbours, Notion, Probability, UnitName, Upper,
 };
 use reticent_attacks::Draw;
-use reticent_attacks::exposure::RankAudit;
-use reticent_attacks::search::{RankCount, Ranking, Work};
+use reticent_attacks::search::RankCount;
 use reticent_backends::{PrefixScorer, Scorer, StateId, TokenScore};
 use reticent_corpus::tokenize::Tokenizer;
 use reticent_corpus::{TokenId, Unit};
@@ -18,32 +18,7 @@ fn finding(below: [u64; 10]) -> ExposureFinding {
 
 /// The same of a search that left so many candidates open.
 fn cut_off(below: [u64; 10], unresolved: u64) -> ExposureFinding {
-    let ranking = Ranking {
-        counts: below
-            .map(|below| RankCount {
-                candidates: 1_000_000,
-                nll: 3.25,
-                below,
-                ties: 0,
-                unresolved,
-            })
-            .to_vec(),
-        work: Work {
-            positions_scored: 3_000,
-            positions_flat: 60_000_000,
-            seconds: 0.5,
-        },
-    };
-    let names: Vec<_> = (0..10).map(|i| (format!("canary-{i}"), 20)).collect();
-    let audit = RankAudit {
-        thresholds: vec![10],
-        confidence: Confidence::new(0.95).unwrap(),
-        delta: Delta::new(1e-5).unwrap(),
-        draw: Draw::Distinct,
-        unit: Unit::Turn,
-        copies: 20,
-    };
-    ExposureFinding::new(&ranking, &names, &audit, 0.0).unwrap()
+    demo::finding(below, unresolved, &[10], 0.95)
 }
 
 fn leaking() -> ExposureReport {
@@ -51,9 +26,7 @@ fn leaking() -> ExposureReport {
 }
 
 fn quiet() -> ExposureReport {
-    ExposureReport::new(finding([
-        301_110, 51_999, 709_999, 498_999, 88_122, 929_999, 609_999, 243_999, 800_000, 376_999,
-    ]))
+    ExposureReport::new(finding(demo::QUIET))
 }
 
 #[test]
