@@ -1,7 +1,7 @@
 //! Files that are whole or absent and readable by their owner only, with errors that name them.
 
 #[cfg(feature = "findings")]
-use super::stdout::JsonStdout;
+use super::stdout::JsonStream;
 use anyhow::{Context, Result};
 use reticent_disk::WholeFile;
 use std::io::Write;
@@ -63,13 +63,20 @@ pub struct AtomicFile {
 enum Sink {
     File(WholeFile),
     #[cfg(feature = "findings")]
-    Stdout(JsonStdout<std::io::Stdout>),
+    Stream(JsonStream),
 }
 
 /// Returns whether a path stands for stdin or stdout; a file of that name is `./-`.
 #[must_use]
 pub fn is_stream(path: &Path) -> bool {
     path.as_os_str() == "-"
+}
+
+/// Returns whether a path stands for stdout: `-`, or a name that the system gives it.
+#[must_use]
+pub fn is_stdout(path: &Path) -> bool {
+    const NAMES: [&str; 3] = ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
+    is_stream(path) || cfg!(unix) && NAMES.iter().any(|name| path == Path::new(name))
 }
 
 /// Returns whether a path is a folder that `audit prepare` made.
@@ -107,17 +114,17 @@ impl AtomicFile {
         Self::of(target, opened)
     }
 
-    /// Like [`AtomicFile::create_new`], but `-` means stdout; the command's answer then goes elsewhere
-    /// ([`Output::aside_for`](crate::page::Output::aside_for)).
+    /// Like [`AtomicFile::create_new`], but for JSON, which a terminal gets escaped, and `-` means stdout; the command's answer
+    /// then goes elsewhere ([`Output::aside_for`](crate::page::Output::aside_for)).
     ///
     /// # Errors
     /// Returns an error as [`AtomicFile::create_new`] does.
     #[cfg(feature = "findings")]
     pub fn create_new_or_stdout(target: &Path, force: bool, read: &[PathBuf]) -> Result<Self> {
-        if is_stream(target) {
+        if let Some(stream) = JsonStream::open(target) {
             return Ok(Self {
                 target: target.to_path_buf(),
-                sink: Sink::Stdout(JsonStdout::new(std::io::stdout())),
+                sink: Sink::Stream(stream),
             });
         }
         Self::create_new(target, force, read)
@@ -148,7 +155,7 @@ impl AtomicFile {
         match sink {
             Sink::File(file) => file.finish(),
             #[cfg(feature = "findings")]
-            Sink::Stdout(mut stdout) => unless_closed(stdout.flush(), ()),
+            Sink::Stream(mut stream) => unless_closed(stream.flush(), ()),
         }
         .with_context(|| unwritten(&target))
     }
@@ -168,14 +175,14 @@ impl Write for AtomicFile {
         match &mut self.sink {
             Sink::File(file) => file.write(bytes),
             #[cfg(feature = "findings")]
-            Sink::Stdout(stdout) => unless_closed(stdout.write(bytes), bytes.len()),
+            Sink::Stream(stream) => unless_closed(stream.write(bytes), bytes.len()),
         }
     }
     fn flush(&mut self) -> std::io::Result<()> {
         match &mut self.sink {
             Sink::File(file) => file.flush(),
             #[cfg(feature = "findings")]
-            Sink::Stdout(stdout) => unless_closed(stdout.flush(), ()),
+            Sink::Stream(stream) => unless_closed(stream.flush(), ()),
         }
     }
 }

@@ -39,7 +39,9 @@ pub(crate) use exit::{not_known, open_limit};
 pub use failure::{Interrupted, describe, fail};
 #[cfg(feature = "findings")]
 pub use files::read_regular_text;
-pub use files::{AtomicFile, is_stream, no_stream, read_named_text, read_text, write_file};
+pub use files::{
+    AtomicFile, is_stdout, is_stream, no_stream, read_named_text, read_text, write_file,
+};
 pub(crate) use files::{is_prepared, unmarked};
 pub use folder::OutputFolder;
 pub use format::Format;
@@ -58,7 +60,7 @@ pub use progress::Progress;
 pub(crate) use spelled::in_words;
 pub use spelled::{Number, to_json};
 #[cfg(feature = "findings")]
-pub use stdout::JsonStdout;
+pub use stdout::{JsonStream, Screen};
 pub(crate) use stdout::{in_one_line, note_to_terminal};
 pub use stdout::{note, print, print_json, printable, printable_json};
 pub(crate) use table::dash;

@@ -1,7 +1,13 @@
 //! Output to a terminal: data on stdout, everything else on stderr, both through one sanitiser. A reader that stops
 //! early is not an error.
 
+#[cfg(feature = "findings")]
+use super::files::is_stdout;
+#[cfg(feature = "findings")]
+use std::fs::{File, Metadata};
 use std::io::{ErrorKind, IsTerminal, Write};
+#[cfg(feature = "findings")]
+use std::path::Path;
 
 /// Writes a text to stdout, sanitised for a terminal ([`printable`]), and ends it with a newline if it has none.
 ///
@@ -73,27 +79,98 @@ pub fn printable_json(text: &str) -> String {
     shown
 }
 
-/// Stdout for a stream of JSON. Where it is a terminal, what a terminal obeys is escaped ([`printable_json`]); a pipe or a file
-/// gets the bytes as they are.
+/// Stdout or another terminal for a stream of JSON. In a terminal, what it obeys is escaped ([`printable_json`]); where stdout
+/// is a pipe or a file, it gets the bytes as they are.
 #[cfg(feature = "findings")]
 #[derive(Debug)]
-pub struct JsonStdout<W> {
+pub struct JsonStream<W = Screen> {
     out: W,
     /// What of a line is not written yet; absent where nothing is escaped.
     line: Option<Vec<u8>>,
 }
 
+/// What a [`JsonStream`] writes to.
 #[cfg(feature = "findings")]
-impl<W: Write + IsTerminal> JsonStdout<W> {
-    /// Writes to `out`.
-    pub fn new(out: W) -> Self {
-        let line = out.is_terminal().then(Vec::new);
-        Self { out, line }
+#[derive(Debug)]
+pub enum Screen {
+    /// Stdout, whatever it is.
+    Stdout(std::io::Stdout),
+    /// A terminal.
+    Terminal(File),
+}
+
+#[cfg(feature = "findings")]
+impl JsonStream {
+    /// Opens what a path names if it is stdout or a terminal.
+    #[must_use]
+    pub fn open(path: &Path) -> Option<Self> {
+        if is_stdout(path) {
+            let out = std::io::stdout();
+            let line = out.is_terminal().then(Vec::new);
+            let out = Screen::Stdout(out);
+            return Some(Self { out, line });
+        }
+        Some(Self {
+            out: Screen::Terminal(terminal(path)?),
+            line: Some(Vec::new()),
+        })
+    }
+
+    /// Returns what the stream is, where that can be found out: it must not be what is read.
+    #[must_use]
+    pub fn about(&self) -> Option<Metadata> {
+        match &self.out {
+            #[cfg(unix)]
+            Screen::Stdout(out) => {
+                use std::os::fd::AsFd;
+                let out = out.as_fd().try_clone_to_owned().ok()?;
+                File::from(out).metadata().ok()
+            }
+            #[cfg(not(unix))]
+            Screen::Stdout(_) => None,
+            Screen::Terminal(file) => file.metadata().ok(),
+        }
+    }
+}
+
+/// Opens a terminal. Nothing else is opened: opening a pipe could block.
+#[cfg(feature = "findings")]
+fn terminal(path: &Path) -> Option<File> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt;
+        let about = std::fs::metadata(path).ok()?;
+        let device = about.file_type().is_char_device();
+        let open = || File::options().write(true).open(path).ok();
+        let file = device.then(open).flatten()?;
+        file.is_terminal().then_some(file)
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = path;
+        None
     }
 }
 
 #[cfg(feature = "findings")]
-impl<W: Write> Write for JsonStdout<W> {
+impl Write for Screen {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        match self {
+            Self::Stdout(out) => out.write(bytes),
+            Self::Terminal(file) => file.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        match self {
+            Self::Stdout(out) => out.flush(),
+            Self::Terminal(file) => file.flush(),
+        }
+    }
+}
+
+#[cfg(feature = "findings")]
+impl<W: Write> Write for JsonStream<W> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let Some(line) = &mut self.line else {
             return self.out.write(bytes);
@@ -112,7 +189,7 @@ impl<W: Write> Write for JsonStdout<W> {
 }
 
 #[cfg(feature = "findings")]
-impl<W: Write> JsonStdout<W> {
+impl<W: Write> JsonStream<W> {
     /// Writes what is held, up to a character that is not whole yet.
     fn write_held(&mut self) -> std::io::Result<()> {
         let Some(line) = &mut self.line else {
@@ -248,7 +325,7 @@ mod tests {
         let text = "{\"text\":\"a\u{9b}31m\u{7f}\u{202e}é\"}\n{}";
         for size in [1, 2, 3, 100] {
             let streamed = |line| {
-                let mut stream = JsonStdout {
+                let mut stream = JsonStream {
                     out: Vec::new(),
                     line,
                 };
@@ -263,6 +340,31 @@ mod tests {
             assert_eq!(shown, printable_json(text));
             assert!(shown.contains("\\u009b31m\\u007f\\u202eé"), "{shown}");
         }
+    }
+
+    /// By its own name too, in which nothing says that it is one.
+    #[cfg(all(feature = "findings", unix))]
+    #[test]
+    fn a_terminal_is_known_whatever_its_name() {
+        use crate::contract::AtomicFile;
+        use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+        use std::io::Read;
+        let near = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&near).unwrap();
+        unlockpt(&near).unwrap();
+        let name = ptsname(&near, Vec::new()).unwrap().into_string().unwrap();
+        // Held open: what is written could be lost at the last close.
+        let _held = terminal(Path::new(&name)).unwrap();
+        let mut file = AtomicFile::create_new_or_stdout(Path::new(&name), false, &[]).unwrap();
+        file.write_all("{\"text\":\"a\u{9b}31m\"}\n".as_bytes())
+            .unwrap();
+        file.finish().unwrap();
+        let mut shown = [0; 100];
+        let length = File::from(near).read(&mut shown).unwrap();
+        let shown = str::from_utf8(&shown[..length]).unwrap();
+        assert_eq!(shown.trim_end(), r#"{"text":"a\u009b31m"}"#);
+        assert!(JsonStream::open(Path::new("/dev/stdout")).is_some());
+        assert!(JsonStream::open(Path::new("/dev/null")).is_none());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::{Page, Section, View};
 #[cfg(feature = "findings")]
-use crate::contract::is_stream;
+use crate::contract::is_stdout;
 use crate::contract::{
     AtomicFile, Csv, Envelope, Exit, Format, Inputs, note, print, print_json, printable,
     printable_json,
@@ -77,11 +77,11 @@ impl Output {
         }
     }
 
-    /// Sends the answer to stderr if the data go to stdout, that is, if `data` is `-`.
+    /// Sends the answer to stderr if the data go to stdout.
     #[cfg(feature = "findings")]
     #[must_use]
     pub fn aside_for(mut self, data: &Path) -> Self {
-        self.aside = is_stream(data);
+        self.aside = is_stdout(data);
         self
     }
 

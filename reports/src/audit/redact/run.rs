@@ -4,7 +4,7 @@ use crate::audit::args::Redact;
 use crate::audit::by_kind;
 use crate::audit::owner_key::with_policy;
 use crate::audit::reading::{hint_separator, warn, watched};
-use crate::contract::{Envelope, Exit, Inputs, Interrupt, Interrupted, JsonStdout, is_stream};
+use crate::contract::{Envelope, Exit, Inputs, Interrupt, Interrupted, JsonStream};
 use crate::number::{count_of, grouped};
 use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result, ensure};
@@ -57,18 +57,18 @@ pub(in crate::audit) fn run(args: &Redact, output: Output, interrupt: &Interrupt
     };
     let size = files.size().context("DATA")?;
     let began = Instant::now();
-    let to_stdout = is_stream(&args.out);
-    let mut stdout = JsonStdout::new(std::io::stdout().lock());
-    let to = if to_stdout {
-        RedactTo::Stream(&mut stdout, of_stdout())
-    } else {
-        RedactTo::Path {
+    let mut stream = JsonStream::open(&args.out);
+    let to = match &mut stream {
+        Some(stream) => {
+            let about = stream.about();
+            RedactTo::Stream(stream, about)
+        }
+        None => RedactTo::Path {
             path: &args.out,
             force: args.force,
-        }
+        },
     };
     let (made, _) = watched(size, "redacting", interrupt, |watch| files.write(to, watch));
-    drop(stdout);
     let Some(made) = made.map_err(|error| of_argument(error, &options))? else {
         let resume = RedactFiles::stopped(&args.out).then_some("the same --out");
         return Err(Interrupted { resume }.into());
@@ -109,18 +109,6 @@ fn names_json_lines(out: &Path) -> Result<()> {
         out.display()
     );
     Ok(())
-}
-
-/// What stdout is, where that can be asked: it must not be what is read.
-fn of_stdout() -> Option<std::fs::Metadata> {
-    #[cfg(unix)]
-    {
-        use std::os::fd::AsFd;
-        let stdout = std::io::stdout().as_fd().try_clone_to_owned().ok()?;
-        std::fs::File::from(stdout).metadata().ok()
-    }
-    #[cfg(not(unix))]
-    None
 }
 
 /// Adds to an error the argument that it is about.
