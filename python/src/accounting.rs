@@ -13,7 +13,8 @@ use reticent_accounting::{
     Delta, Epsilon, GroupSize, Mechanism, Neighbours, NoiseMultiplier, PrivacyLoss, Probability,
     Query, Sampling, SamplingRate, Steps, Tolerance, UnitName, pld, trade_off::true_positive_rate,
 };
-use serde::Serialize;
+use serde::de::{IntoDeserializer, value};
+use serde::{Deserialize, Serialize};
 
 /// A mechanism: DP-SGD by its numbers, or any mechanism from JSON.
 ///
@@ -222,17 +223,10 @@ impl<'a> Terms<'a> {
 }
 
 pub(crate) fn sampling_of(word: &str) -> PyResult<Sampling> {
-    Ok(match word {
-        "poisson" => Sampling::Poisson,
-        "shuffled" => Sampling::Shuffled,
-        "balls-in-bins" => Sampling::BallsInBins,
-        "without-replacement" => Sampling::WithoutReplacement,
-        // Refused with its reason wherever a bound is asked for, and so not offered.
-        "with-replacement" => Sampling::WithReplacement,
-        other => {
-            let allowed = "\"poisson\", \"shuffled\", \"balls-in-bins\", \"without-replacement\"";
-            return Err(unknown("sampler", other, allowed));
-        }
+    // Also reads with-replacement, which is refused with its reason wherever a bound is asked for, and so not offered.
+    Sampling::deserialize(word.into_deserializer()).map_err(|_: value::Error| {
+        let allowed = "\"poisson\", \"shuffled\", \"balls-in-bins\", \"without-replacement\"";
+        unknown("sampler", word, allowed)
     })
 }
 

@@ -179,7 +179,7 @@ impl Kind {
             | Self::AllocatedLaplace => Mechanism::Gaussian {
                 noise_multiplier: chance.noise()?,
             },
-            Self::Poisson => sampled(chance, Sampling::Poisson)?,
+            Self::Poisson => chance.sampled(Sampling::Poisson)?,
             Self::Rates => {
                 let count = 1 + chance.word() % 5;
                 let rates = (0..count).map(|_| chance.rate());
@@ -188,20 +188,20 @@ impl Kind {
                     noise_multiplier: chance.noise()?,
                 }
             }
-            Self::Mixture => mixture(chance)?,
-            Self::Fixed => sampled(chance, Sampling::WithoutReplacement)?,
+            Self::Mixture => chance.mixture(4, -3.0, 1.0)?,
+            Self::Fixed => chance.sampled(Sampling::WithoutReplacement)?,
             Self::Truncated => {
                 let sampling = truncated(chance);
-                sampled(chance, sampling)?
+                chance.sampled(sampling)?
             }
             Self::Laplace => Mechanism::Laplace {
                 scale: chance.noise()?,
             },
-            Self::SampledLaplace => sampled_laplace(chance, Sampling::Poisson)?,
-            Self::FixedLaplace => sampled_laplace(chance, Sampling::WithoutReplacement)?,
+            Self::SampledLaplace => chance.sampled_laplace(Sampling::Poisson)?,
+            Self::FixedLaplace => chance.sampled_laplace(Sampling::WithoutReplacement)?,
             Self::TruncatedLaplace => {
                 let sampling = truncated(chance);
-                sampled_laplace(chance, sampling)?
+                chance.sampled_laplace(sampling)?
             }
             Self::DiscreteGaussian => {
                 let sigma = chance.decades(-0.3, 1.5);
@@ -247,22 +247,6 @@ fn repeat(times: u64, each: Mechanism) -> Mechanism {
     }
 }
 
-fn sampled(chance: &mut Chance, sampling: Sampling) -> Result<Mechanism> {
-    Ok(Mechanism::SubsampledGaussian {
-        noise_multiplier: chance.noise()?,
-        sampling_rate: chance.rate()?,
-        sampling,
-    })
-}
-
-fn sampled_laplace(chance: &mut Chance, sampling: Sampling) -> Result<Mechanism> {
-    Ok(Mechanism::SubsampledLaplace {
-        scale: chance.noise()?,
-        sampling_rate: chance.rate()?,
-        sampling,
-    })
-}
-
 /// Up to six records, most of which fit.
 fn truncated(chance: &mut Chance) -> Sampling {
     let records = 1 + chance.word() % 6;
@@ -270,23 +254,4 @@ fn truncated(chance: &mut Chance) -> Sampling {
         max_batch: 1 + chance.word() % records,
         records,
     }
-}
-
-/// Up to four sensitivities.
-fn mixture(chance: &mut Chance) -> Result<Mechanism> {
-    let count = 1 + (chance.word() % 4) as usize;
-    let weights: Vec<f64> = (0..count).map(|_| chance.decades(-3.0, 0.0)).collect();
-    let whole: f64 = weights.iter().sum();
-    let probabilities = weights.iter().map(|w| Probability::new(w / whole));
-    let mut sensitivity = 0.0;
-    let sensitivities = (0..count).map(|_| {
-        sensitivity += chance.between(0.0, 1.0);
-        sensitivity
-    });
-    let sensitivities = sensitivities.collect();
-    Ok(Mechanism::MixtureOfGaussians {
-        noise_multiplier: chance.noise()?,
-        sensitivities,
-        probabilities: probabilities.collect::<Result<_>>()?,
-    })
 }

@@ -1,4 +1,6 @@
-//! Random numbers from a seed, for the sweeps.
+//! Random numbers and mechanisms from a seed, for the sweeps. Each sweep has its own ranges of noise and rates.
+
+use reticent_accounting::{Mechanism, Probability, Result, Sampling};
 
 /// Weyl's sequence, mixed: enough for a sweep.
 pub(crate) struct Chance(pub(crate) u64);
@@ -23,5 +25,39 @@ impl Chance {
 
     pub(crate) fn choose<T: Copy>(&mut self, from: &[T]) -> T {
         from[(self.word() % from.len() as u64) as usize]
+    }
+
+    pub(crate) fn sampled(&mut self, sampling: Sampling) -> Result<Mechanism> {
+        Ok(Mechanism::SubsampledGaussian {
+            noise_multiplier: self.noise()?,
+            sampling_rate: self.rate()?,
+            sampling,
+        })
+    }
+
+    pub(crate) fn sampled_laplace(&mut self, sampling: Sampling) -> Result<Mechanism> {
+        Ok(Mechanism::SubsampledLaplace {
+            scale: self.noise()?,
+            sampling_rate: self.rate()?,
+            sampling,
+        })
+    }
+
+    /// Up to `most` sensitivities that ascend by less than `stride`, of weights from 10^`rarest` on.
+    pub(crate) fn mixture(&mut self, most: u64, rarest: f64, stride: f64) -> Result<Mechanism> {
+        let count = 1 + (self.word() % most) as usize;
+        let weights: Vec<f64> = (0..count).map(|_| self.decades(rarest, 0.0)).collect();
+        let whole: f64 = weights.iter().sum();
+        let probabilities = weights.iter().map(|w| Probability::new(w / whole));
+        let mut sensitivity = 0.0;
+        let sensitivities = (0..count).map(|_| {
+            sensitivity += self.between(0.0, stride);
+            sensitivity
+        });
+        Ok(Mechanism::MixtureOfGaussians {
+            sensitivities: sensitivities.collect(),
+            noise_multiplier: self.noise()?,
+            probabilities: probabilities.collect::<Result<_>>()?,
+        })
     }
 }

@@ -102,15 +102,15 @@ impl Kind {
 
     fn each(self, chance: &mut Chance, neighbours: Neighbours) -> Result<Mechanism> {
         Ok(match self {
-            Self::Poisson => sampled(chance, Sampling::Poisson)?,
-            Self::Fixed => sampled(chance, Sampling::WithoutReplacement)?,
+            Self::Poisson => chance.sampled(Sampling::Poisson)?,
+            Self::Fixed => chance.sampled(Sampling::WithoutReplacement)?,
             Self::Truncated => {
                 let sampling = truncated(chance);
-                sampled(chance, sampling)?
+                chance.sampled(sampling)?
             }
             Self::Allocated => {
                 let sampling = chance.choose(&[Sampling::Shuffled, Sampling::BallsInBins]);
-                sampled(chance, sampling)?
+                chance.sampled(sampling)?
             }
             Self::Selected => {
                 let (sampling_rate, sampling) = selected(chance)?;
@@ -139,15 +139,15 @@ impl Kind {
                     noise_multiplier: chance.noise()?,
                 }
             }
-            Self::Mixture => mixture(chance)?,
+            Self::Mixture => chance.mixture(20, -12.0, 2.0)?,
             Self::Laplace => Mechanism::Laplace {
                 scale: chance.noise()?,
             },
-            Self::SampledLaplace => sampled_laplace(chance, Sampling::Poisson)?,
-            Self::FixedLaplace => sampled_laplace(chance, Sampling::WithoutReplacement)?,
+            Self::SampledLaplace => chance.sampled_laplace(Sampling::Poisson)?,
+            Self::FixedLaplace => chance.sampled_laplace(Sampling::WithoutReplacement)?,
             Self::TruncatedLaplace => {
                 let sampling = truncated(chance);
-                sampled_laplace(chance, sampling)?
+                chance.sampled_laplace(sampling)?
             }
             Self::DiscreteGaussian => Mechanism::DiscreteGaussian {
                 sigma: chance.noise()?,
@@ -178,22 +178,6 @@ impl Kind {
     }
 }
 
-fn sampled(chance: &mut Chance, sampling: Sampling) -> Result<Mechanism> {
-    Ok(Mechanism::SubsampledGaussian {
-        noise_multiplier: chance.noise()?,
-        sampling_rate: chance.rate()?,
-        sampling,
-    })
-}
-
-fn sampled_laplace(chance: &mut Chance, sampling: Sampling) -> Result<Mechanism> {
-    Ok(Mechanism::SubsampledLaplace {
-        scale: chance.noise()?,
-        sampling_rate: chance.rate()?,
-        sampling,
-    })
-}
-
 /// Random allocation to some of up to 10^4 steps.
 fn selected(chance: &mut Chance) -> Result<(SamplingRate, Sampling)> {
     let steps = chance.decades(0.0, 4.0) as u64;
@@ -209,23 +193,4 @@ fn truncated(chance: &mut Chance) -> Sampling {
         max_batch: 1 + chance.decades(-1.0, (records as f64).log10()) as u64,
         records,
     }
-}
-
-/// Up to twenty sensitivities of any probabilities.
-fn mixture(chance: &mut Chance) -> Result<Mechanism> {
-    let count = 1 + (chance.word() % 20) as usize;
-    let weights: Vec<f64> = (0..count).map(|_| chance.decades(-12.0, 0.0)).collect();
-    let whole: f64 = weights.iter().sum();
-    let probabilities = weights.iter().map(|w| Probability::new(w / whole));
-    let mut sensitivity = 0.0;
-    let sensitivities = (0..count).map(|_| {
-        sensitivity += chance.between(0.0, 2.0);
-        sensitivity
-    });
-    let sensitivities = sensitivities.collect();
-    Ok(Mechanism::MixtureOfGaussians {
-        noise_multiplier: chance.noise()?,
-        sensitivities,
-        probabilities: probabilities.collect::<Result<_>>()?,
-    })
 }

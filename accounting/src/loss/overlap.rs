@@ -85,27 +85,25 @@ impl Overlap {
                 ..
             } => {
                 let ln_unseen = records * (-sampling_rate.get()).ln_1p();
+                let draw = sampling.draw();
                 match sampling {
-                    Sampling::Poisson => Self::of_presence(ln_unseen, query, direction),
+                    _ if draw.epoch.is_some() || !draw.distinct => None,
                     // A record that is drawn takes the place of another one, zeroed or not.
                     Sampling::TruncatedPoisson { max_batch, records }
                         if query.neighbours == Neighbours::ZeroOut && max_batch < records =>
                     {
                         Self::new(ln_unseen, ln_unseen)
                     }
-                    Sampling::TruncatedPoisson { .. } => {
-                        Self::of_presence(ln_unseen, query, direction)
-                    }
                     // A batch of fixed size holds none of several records less often than under independent
                     // draws.
-                    Sampling::WithoutReplacement => {
+                    _ if draw.fixed_size => {
                         let ln_unseen = (-chance_of_a_hit(query, *sampling_rate)).ln_1p();
                         Self::new(ln_unseen, ln_unseen)
                     }
-                    Sampling::WithReplacement
-                    | Sampling::Shuffled
-                    | Sampling::BallsInBins
-                    | Sampling::RandomAllocation { .. } => None,
+                    Sampling::TruncatedPoisson { .. } | Sampling::Poisson => {
+                        Self::of_presence(ln_unseen, query, direction)
+                    }
+                    _ => None,
                 }
             }
             Mechanism::PoissonBinomialGaussian { rates, .. } => {

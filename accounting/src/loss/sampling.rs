@@ -51,16 +51,10 @@ pub(super) fn sampled(
         return by(noise);
     }
     let below = by(LEAST_NOISE)?;
-    let noise = match sampling {
-        // An additional record may take the place of another one.
-        Sampling::TruncatedPoisson { .. } => 0.5 * noise,
-        Sampling::Poisson
-        | Sampling::WithoutReplacement
-        | Sampling::WithReplacement
-        | Sampling::Shuffled
-        | Sampling::BallsInBins
-        | Sampling::RandomAllocation { .. } => noise,
-    };
+    let draw = sampling.draw();
+    let alike = draw.independent || draw.fixed_size || draw.epoch.is_some();
+    // Elsewhere an additional record may take the place of another one.
+    let noise = if alike { noise } else { 0.5 * noise };
     Ok(Fold::Bracket(Box::new(Bracket {
         above: plain(shape, noise, 1.0, query, direction, length * times)?,
         more_informed: None,
@@ -222,18 +216,10 @@ impl Epoch {
             return Err(Error::out_of_range(what, "(0, 1]", rate.get()));
         }
         let (least, most) = sampling.steps_of_epoch(rate).unwrap_or((1, 1));
-        let selected = match sampling {
-            Sampling::RandomAllocation { selected, steps } => {
-                allocated(selected, steps, rate.get())?;
-                selected
-            }
-            Sampling::Poisson
-            | Sampling::TruncatedPoisson { .. }
-            | Sampling::WithoutReplacement
-            | Sampling::WithReplacement
-            | Sampling::Shuffled
-            | Sampling::BallsInBins => 1,
-        };
+        let (selected, steps) = sampling.draw().epoch.unwrap_or((1, None));
+        if let Some(steps) = steps {
+            allocated(selected, steps, rate.get())?;
+        }
         Ok(Self {
             selected,
             steps: (least, most),

@@ -8,6 +8,7 @@
 pub(crate) mod event;
 pub(crate) mod json;
 mod runs;
+mod sampling;
 #[cfg(test)]
 mod tests;
 mod validate;
@@ -15,54 +16,16 @@ mod validate;
 pub use event::to_event;
 pub use json::json_value;
 pub use runs::Runs;
+pub use sampling::{Draw, Sampling};
 pub(crate) use validate::MOST_NUMBERS;
 
 use crate::quantity::neighbours::Neighbours;
 use crate::quantity::{
-    Delta, Divergence, Epsilon, MOST_COUNT, MeanRepetitions, NoiseMultiplier, Order, Probability,
+    Delta, Divergence, Epsilon, MeanRepetitions, NoiseMultiplier, Order, Probability,
     RepetitionShape, SamplingRate, Steps,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-/// How the records of a batch are drawn. What each one is accounted for as, and in which
-/// direction, is said where it is accounted (`PrivacyLoss::of`): a combination of
-/// sampler, noise and neighbours that is not covered is refused, never approximated in silence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Sampling {
-    /// Each record independently, with the sampling rate.
-    Poisson,
-    /// As Poisson, but a batch larger than `max_batch` is cut down to that size at random.
-    TruncatedPoisson {
-        /// The most records in a batch.
-        #[schemars(range(min = 1, max = MOST_COUNT))]
-        max_batch: u64,
-        /// The number of records, the neighbour's included.
-        #[schemars(range(min = 1, max = MOST_COUNT))]
-        records: u64,
-    },
-    /// A fixed-size uniform subset, fresh at each step; the rate is its size over the records.
-    WithoutReplacement,
-    /// A fixed-size list of records drawn with replacement.
-    WithReplacement,
-    /// Each record once an epoch, in consecutive batches of a random order, the same or another one
-    /// each epoch.
-    Shuffled,
-    /// Each record once an epoch, in one of the epoch's steps drawn for it alone (balls in bins,
-    /// random allocation); the rate is one over the steps of an epoch.
-    BallsInBins,
-    /// Each record in a fixed number of every epoch's steps, drawn for it alone; the rate is their
-    /// share.
-    RandomAllocation {
-        /// In how many steps of an epoch.
-        #[schemars(range(min = 1, max = MOST_COUNT))]
-        selected: u64,
-        /// Of how many.
-        #[schemars(range(min = 1, max = MOST_COUNT))]
-        steps: u64,
-    },
-}
 
 /// What ran: a closed, serialisable description. Neighbours, unit and group size are
 /// arguments of the query, not of the mechanism, so that one run answers many questions.

@@ -58,20 +58,14 @@ impl Runs<'_> {
             return None;
         }
         let (rate, sampling) = self.step.batches()?;
-        let (selected, steps) = match sampling {
-            Sampling::BallsInBins => match sampling.steps_of_epoch(rate)? {
-                (least, most) if least == most => (1, most),
-                // How many steps the epoch has is not known.
-                _ => return None,
-            },
-            Sampling::RandomAllocation { selected, steps } => (selected, steps),
-            Sampling::Poisson
-            | Sampling::TruncatedPoisson { .. }
-            | Sampling::WithoutReplacement
-            | Sampling::WithReplacement
-            | Sampling::Shuffled => return None,
-        };
-        let share = SamplingRate::new(selected as f64 / steps as f64).ok()?;
+        let draw = sampling.draw();
+        let (selected, steps) = draw.epoch.filter(|_| draw.independent)?;
+        let (least, most) = sampling.steps_of_epoch(rate)?;
+        if least != most {
+            // How many steps the epoch has is not known.
+            return None;
+        }
+        let share = SamplingRate::new(selected as f64 / steps.unwrap_or(most) as f64).ok()?;
         let is_share = (rate.get() / share.get() - 1.0).abs() <= 1e-9;
         let mut step = self.step.clone();
         if let Mechanism::SubsampledGaussian {
@@ -95,21 +89,15 @@ impl Sampling {
     /// Returns the least and the largest number of steps of an epoch, as far as the rate determines it; `None` if each
     /// step draws its batch afresh.
     pub(crate) fn steps_of_epoch(self, rate: SamplingRate) -> Option<(u64, u64)> {
-        match self {
-            Self::Shuffled | Self::BallsInBins => {
-                // The rate is a rounded reciprocal.
-                let inverse = 1.0 / rate.get();
-                let most = (inverse * (1.0 - 1e-12)).ceil().max(1.0);
-                let whole = (inverse - most).abs() <= 1e-9 * most;
-                let least = if whole { most } else { most - 1.0 };
-                Some((least.max(1.0) as u64, most as u64))
-            }
-            Self::RandomAllocation { steps, .. } => Some((steps.max(1), steps.max(1))),
-            Self::Poisson
-            | Self::TruncatedPoisson { .. }
-            | Self::WithoutReplacement
-            | Self::WithReplacement => None,
+        if let (_, Some(steps)) = self.draw().epoch? {
+            return Some((steps.max(1), steps.max(1)));
         }
+        // The rate is a rounded reciprocal.
+        let inverse = 1.0 / rate.get();
+        let most = (inverse * (1.0 - 1e-12)).ceil().max(1.0);
+        let whole = (inverse - most).abs() <= 1e-9 * most;
+        let least = if whole { most } else { most - 1.0 };
+        Some((least.max(1.0) as u64, most as u64))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Checks of a mechanism's fields beyond the ranges of their types.
 
+use super::Mechanism;
 use super::json::refused;
-use super::{Mechanism, Sampling};
 use crate::quantity::error::Result;
 use crate::quantity::{Divergence, MOST_COUNT, Order, Probability};
 
@@ -59,26 +59,6 @@ impl Mechanism {
                     .map_err(|e| e.within(&format!("parts[{i}]")))
             }),
             Self::Estimated { inner, .. } => inner.validate().map_err(|e| e.within("inner")),
-        }
-    }
-}
-
-impl Sampling {
-    fn validate(self) -> Result<()> {
-        match self {
-            Self::TruncatedPoisson { max_batch, records } => {
-                whole("max_batch", max_batch, 1, MOST_COUNT)
-                    .and_then(|()| whole("records", records, 1, MOST_COUNT))
-                    .map_err(|e| e.within("truncated-poisson"))
-            }
-            Self::RandomAllocation { selected, steps } => whole("steps", steps, 1, MOST_COUNT)
-                .and_then(|()| whole("selected", selected, 1, steps))
-                .map_err(|e| e.within("random-allocation")),
-            Self::Poisson
-            | Self::WithoutReplacement
-            | Self::WithReplacement
-            | Self::Shuffled
-            | Self::BallsInBins => Ok(()),
         }
     }
 }

@@ -691,22 +691,25 @@ impl Run {
             } => noisy.push(steps),
             _ => {}
         }
-        for steps in noisy {
-            match *steps.sampling {
-                Sampling::Poisson | Sampling::TruncatedPoisson { .. } | Sampling::BallsInBins => {}
-                Sampling::WithoutReplacement
-                | Sampling::WithReplacement
-                | Sampling::Shuffled
-                | Sampling::RandomAllocation { .. } => {
-                    return unsupported(
-                        "training on batches of this sampler".into(),
-                        "the trainer draws batches by poisson, truncated-poisson and balls-in-bins; account for the \
-                         plan, or leave the sampler out",
-                    );
-                }
-            }
+        if noisy.iter().all(|steps| steps.sampling.is_trained()) {
+            return Ok(());
         }
-        Ok(())
+        unsupported(
+            "training on batches of this sampler".into(),
+            "the trainer draws batches by poisson, truncated-poisson and balls-in-bins; account for the plan, or leave \
+             the sampler out",
+        )
+    }
+}
+
+impl Sampling {
+    /// Returns whether the trainer draws batches by it.
+    #[must_use]
+    pub const fn is_trained(self) -> bool {
+        matches!(
+            self,
+            Self::Poisson | Self::TruncatedPoisson { .. } | Self::BallsInBins
+        )
     }
 }
 

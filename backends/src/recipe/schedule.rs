@@ -165,9 +165,9 @@ impl Stage {
         let rate = *steps.sampling_rate;
         let batch = rate.get() * records.size() as f64;
         // Records without loss also count in a batch that is truncated, as in the accounting.
-        let drawn = match records_of_cut(*steps.sampling) {
-            Some(_) => records.size() as usize,
-            None => records.len(),
+        let drawn = match *steps.sampling {
+            Sampling::TruncatedPoisson { .. } => records.size() as usize,
+            _ => records.len(),
         };
         let work = Work::Private {
             rates: Rates::uniform(rate, drawn),
@@ -488,19 +488,6 @@ fn needs<'a, T>(options: &TrainOptions, what: &str, given: Option<&'a T>) -> Res
     given.ok_or_else(|| Error::Unsuitable(format!("recipe {recipe} needs {what}")))
 }
 
-/// Returns the number of records that batches are cut from, which only truncated samplers state.
-const fn records_of_cut(sampling: Sampling) -> Option<u64> {
-    match sampling {
-        Sampling::TruncatedPoisson { records, .. } => Some(records),
-        Sampling::Poisson
-        | Sampling::WithoutReplacement
-        | Sampling::WithReplacement
-        | Sampling::Shuffled
-        | Sampling::BallsInBins
-        | Sampling::RandomAllocation { .. } => None,
-    }
-}
-
 fn noisy(options: &TrainOptions, steps: &NoisySteps, records: PrivateRecords) -> Result<Stage> {
     if records.size() == 0 {
         return Err(Error::Unsuitable(
@@ -512,8 +499,11 @@ fn noisy(options: &TrainOptions, steps: &NoisySteps, records: PrivateRecords) ->
             "the plan has noisy steps at a sampling rate of 0, whose batches hold no record".into(),
         ));
     }
-    let planned = records_of_cut(*steps.sampling);
-    if let Some(planned) = planned.filter(|planned| *planned != records.size()) {
+    if let Sampling::TruncatedPoisson {
+        records: planned, ..
+    } = *steps.sampling
+        && planned != records.size()
+    {
         return Err(Error::Unsuitable(format!(
             "the plan cuts batches of {planned} records, the training set has {}",
             records.size()

@@ -3,7 +3,7 @@
 use super::args::{PlanArgs, QuestionArgs, RunArgs};
 use super::mechanism::{Loaded, load, of_text};
 use crate::contract::Inputs;
-use crate::plan::args::Sampler;
+use crate::plan::sampler::Sampler;
 use crate::plan::schedule::assumed_neighbours;
 use crate::plan::{
     PlanRequest, Redacted, SecretsRequest, UNIT, at_rate, build, canary_records, redaction,

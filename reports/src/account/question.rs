@@ -4,6 +4,7 @@ use super::values::{group, neighbours};
 use crate::contract::{positive, quantity};
 use crate::plan::PlanRequest;
 use crate::plan::args::{NoiseArgs, NoiseDecayArgs, RedactionArgs, Schedule, Sigma, unit};
+use crate::plan::schedule::ASSUMED_NEIGHBOURS;
 use clap::Args;
 use reticent_accounting::{
     Delta, Epsilon, GroupSize, Neighbours, Probability, Tolerance, UnitName,
@@ -57,9 +58,10 @@ pub struct QuestionArgs {
     /// Compute delta at this epsilon instead of epsilon at --delta.
     #[arg(long, value_name = "E", value_parser = quantity::<Epsilon>, allow_negative_numbers = true, conflicts_with = "delta")]
     pub at_epsilon: Option<Epsilon>,
-    /// Neighbouring relation of the differential-privacy rows [default: add-remove; zero-out with --sampler shuffled;
-    /// replace with --sampler without-replacement and for files of crt, sdp, jft and protect].
-    #[arg(long, value_parser = neighbours())]
+    /// Neighbouring relation of the differential-privacy rows.
+    #[arg(long, value_parser = neighbours(), help = format!(
+        "Neighbouring relation of the differential-privacy rows [default: {ASSUMED_NEIGHBOURS} and for files of crt, sdp, jft and protect]"
+    ))]
     pub neighbours: Option<Neighbours>,
     /// Group size: records of one secret or person.
     #[arg(long, value_name = "K", value_parser = group, allow_negative_numbers = true)]

@@ -1,16 +1,15 @@
 //! The arguments that describe a run, with the same names, meanings and defaults in `account` and `audit train`.
 
+use super::sampler::Sampler;
 use crate::contract::{
     number_within, positive, positive_number, quantity, step_count, steps_if_any,
 };
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use reticent_accounting::training::Recipe;
-use reticent_accounting::{
-    Confidence, Epsilon, MissRate, NoiseMultiplier, Sampling, SamplingRate, UnitName,
-};
+use reticent_accounting::{Confidence, Epsilon, MissRate, NoiseMultiplier, SamplingRate, UnitName};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::path::PathBuf;
 
 /// Options that exclude each other, each with those that it excludes. The command line and plan files refuse the same pairs.
@@ -29,43 +28,10 @@ fn excluded(key: &'static str) -> impl Iterator<Item = &'static str> {
     of_key.flat_map(|(_, others)| others.iter().copied())
 }
 
-/// How batches are drawn.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum Sampler {
-    /// Poisson subsampling: each record independently at every step; what most accountants assume.
-    #[default]
-    Poisson,
-    /// Like Poisson, randomly truncated to --max-batch; an upper and a lower bound.
-    TruncatedPoisson,
-    /// A fresh subset of fixed size at every step; for replace.
-    WithoutReplacement,
-    /// A list of fixed size that may repeat records; refused, since no certified bound is known.
-    #[value(hide = true)]
-    WithReplacement,
-    /// Each record once per epoch, in batches of a random order, as in ordinary loaders; for zero-out and replace,
-    /// without privacy amplification.
-    Shuffled,
-    /// Each record once per epoch, in a step drawn for it alone; an upper and a lower bound.
-    BallsInBins,
-    /// Each record in --selected of every --epoch-steps; an upper and a lower bound.
-    RandomAllocation,
-}
-
-impl From<Sampling> for Sampler {
-    fn from(sampling: Sampling) -> Self {
-        match sampling {
-            Sampling::Poisson => Self::Poisson,
-            Sampling::TruncatedPoisson { .. } => Self::TruncatedPoisson,
-            Sampling::WithoutReplacement => Self::WithoutReplacement,
-            Sampling::WithReplacement => Self::WithReplacement,
-            Sampling::Shuffled => Self::Shuffled,
-            Sampling::BallsInBins => Self::BallsInBins,
-            Sampling::RandomAllocation { .. } => Self::RandomAllocation,
-        }
-    }
+/// Completes the help of an option that only some samplers need.
+fn of_samplers(help: &str, option: &str) -> String {
+    let samplers = Sampler::named("and", |sampler| sampler.takes(option));
+    format!("{help}, for --sampler {samplers}")
 }
 
 /// Batches.
@@ -89,15 +55,18 @@ pub struct Schedule {
     /// Sampling method of batches [default: poisson].
     #[arg(long, value_enum, value_name = "HOW")]
     pub sampler: Option<Sampler>,
-    /// Maximum records in a batch, for --sampler truncated-poisson.
-    #[arg(long, value_name = "M", value_parser = positive, allow_negative_numbers = true)]
+    /// Maximum records in a batch.
+    #[arg(long, value_name = "M", help = of_samplers("Maximum records in a batch", "max_batch"),
+          value_parser = positive, allow_negative_numbers = true)]
     pub max_batch: Option<u64>,
-    /// Steps per epoch, instead of --sample-rate, for --sampler shuffled, balls-in-bins and random-allocation.
-    #[arg(long, value_name = "T", value_parser = step_count, allow_negative_numbers = true,
+    /// Steps per epoch, instead of `sample_rate`.
+    #[arg(long, value_name = "T", help = of_samplers("Steps per epoch, instead of --sample-rate", "epoch_steps"),
+          value_parser = step_count, allow_negative_numbers = true,
           conflicts_with_all = excluded("epoch_steps"))]
     pub epoch_steps: Option<u64>,
-    /// Number of these steps that each record is in, for --sampler random-allocation.
-    #[arg(long, value_name = "K", value_parser = step_count, allow_negative_numbers = true)]
+    /// Number of these steps that each record is in.
+    #[arg(long, value_name = "K", help = of_samplers("Number of these steps that each record is in", "selected"),
+          value_parser = step_count, allow_negative_numbers = true)]
     pub selected: Option<u64>,
 }
 

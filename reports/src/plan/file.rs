@@ -41,10 +41,11 @@
 
 use super::Optimization;
 use super::args::{
-    Assumption, FirstPhaseKind, NoiseArgs, NoiseDecayArgs, RecipeArgs, RedactionArgs, Sampler,
-    Schedule, Sigma, Whose,
+    Assumption, FirstPhaseKind, NoiseArgs, NoiseDecayArgs, RecipeArgs, RedactionArgs, Schedule,
+    Sigma, Whose,
 };
 use super::request::{Origin, PlanRequest, SecretsRequest, unambiguous};
+use super::sampler::Sampler;
 use crate::contract::read_toml;
 use anyhow::{Context, Result, bail};
 use reticent_accounting::confidentiality::RedactedAlike;

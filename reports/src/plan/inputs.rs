@@ -1,8 +1,8 @@
 //! Records the given and assumed inputs of a plan for a document.
 
-use super::args::Sampler;
 use super::redaction::Redacted;
 use super::request::PlanRequest;
+use super::sampler::Sampler;
 use crate::contract::Inputs;
 use crate::number::plural;
 use reticent_accounting::confidentiality::{CorpusFacts, Knowledge, Standing};

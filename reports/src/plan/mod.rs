@@ -10,6 +10,7 @@ mod optimization;
 mod prepared;
 mod redaction;
 mod request;
+pub mod sampler;
 pub mod schedule;
 mod screened;
 mod uses;

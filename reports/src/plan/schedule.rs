@@ -1,7 +1,9 @@
 //! Batches: how they are drawn, how many there are, and which share of the records each holds.
 
-use super::args::{Sampler, Schedule};
+use super::args::Schedule;
 use super::request::PlanRequest;
+use super::sampler::Sampler;
+use super::uses::value_name;
 use anyhow::{Context, Result, bail};
 use reticent_accounting::training::{NoisySteps, Stated, StepDecay, steps_of_epochs};
 use reticent_accounting::{Neighbours, NoiseMultiplier, Sampling, SamplingRate, Steps};
@@ -47,21 +49,20 @@ impl Defaults {
 
 /// Returns the neighbours that are assumed: those for which the sampler can be accounted.
 #[must_use]
-pub const fn assumed_neighbours(sampler: Option<Sampler>) -> Neighbours {
-    match sampler {
-        // One more record would change every batch.
-        Some(Sampler::Shuffled) => Neighbours::ZeroOut,
+pub fn assumed_neighbours(sampler: Option<Sampler>) -> Neighbours {
+    let draw = sampler.unwrap_or_default().example().draw();
+    match draw.epoch {
         // Replacement keeps the fixed batch size.
-        Some(Sampler::WithoutReplacement | Sampler::WithReplacement) => Neighbours::Replace,
-        None
-        | Some(
-            Sampler::Poisson
-            | Sampler::TruncatedPoisson
-            | Sampler::BallsInBins
-            | Sampler::RandomAllocation,
-        ) => Neighbours::AddRemove,
+        None if draw.fixed_size => Neighbours::Replace,
+        // One more record would change every batch.
+        Some(_) if !draw.independent => Neighbours::ZeroOut,
+        _ => Neighbours::AddRemove,
     }
 }
+
+/// The neighbours that are assumed, in help texts.
+pub(crate) const ASSUMED_NEIGHBOURS: &str =
+    "add-remove; zero-out with --sampler shuffled; replace with --sampler without-replacement";
 
 /// Returns noisy steps at σ on batches of `records` records.
 ///
@@ -202,33 +203,24 @@ pub fn epochs_without_records(request: &PlanRequest, defaults: Defaults) -> Resu
 /// Refuses options that belong to another sampler.
 fn fitting(request: &PlanRequest, sampler: Sampler) -> Result<()> {
     let given = &request.schedule;
-    if let Some(most) = given.max_batch
-        && sampler != Sampler::TruncatedPoisson
-    {
-        bail!(request.said(&format!(
-            "`max_batch`: applies only to `sampler` truncated-poisson, got {most}"
-        )));
-    }
-    if let Some(selected) = given.selected
-        && sampler != Sampler::RandomAllocation
-    {
-        bail!(request.said(&format!(
-            "`selected`: applies only to `sampler` random-allocation, got {selected}"
-        )));
-    }
-    match given.epoch_steps {
-        Some(steps) if turns(sampler) == Turns::ByChance => bail!(request.said(&format!(
-            "`epoch_steps`: applies only to `sampler` shuffled, balls-in-bins or \
-             random-allocation, got {steps}"
-        ))),
-        Some(steps)
-            if given
-                .selected
-                .is_some_and(|selected| !(1..=steps).contains(&selected)) =>
+    for (key, value) in [
+        ("max_batch", given.max_batch),
+        ("selected", given.selected),
+        ("epoch_steps", given.epoch_steps),
+    ] {
+        if let Some(value) = value
+            && !sampler.takes(key)
         {
             bail!(request.said(&format!(
-                "`selected`: must lie in [1, {steps}] (the steps of an epoch), got {}",
-                given.selected.unwrap_or_default()
+                "`{key}`: applies only to `sampler` {}, got {value}",
+                Sampler::named("or", |s| s.takes(key))
+            )));
+        }
+    }
+    match given.selected.zip(given.epoch_steps) {
+        Some((selected, steps)) if !(1..=steps).contains(&selected) => {
+            bail!(request.said(&format!(
+                "`selected`: must lie in [1, {steps}] (the steps of an epoch), got {selected}"
             )))
         }
         _ => Ok(()),
@@ -299,7 +291,7 @@ pub fn of_epoch(
     defaults: Defaults,
 ) -> Result<(SamplingRate, u64)> {
     let sampler = given.sampler.unwrap_or_default();
-    let by_epochs = given.epochs.is_some() || turns(sampler) != Turns::ByChance;
+    let by_epochs = given.epochs.is_some() || sampler.takes("epoch_steps");
     if rate.get() <= 0.0 && (by_epochs || defaults == Defaults::Corpus) {
         bail!("must lie in (0, 1], got 0: at a rate of 0 there are no epochs");
     }
@@ -315,62 +307,27 @@ pub fn of_epoch(
 /// takes ⌈1/q⌉. If each record is used once an epoch, the number of epochs matters, and the accountant
 /// assumes the fewest steps that an epoch may have, ⌊1/q⌋.
 fn per_epoch(given: &Schedule, sampler: Sampler, rate: SamplingRate) -> u64 {
-    match given.epoch_steps {
-        Some(steps) => steps,
-        None if turns(sampler) == Turns::One => Steps::whole_per_epoch(rate).get(),
-        None => Steps::per_epoch(rate).get(),
-    }
-}
-
-/// How often a record is used in an epoch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Turns {
-    /// In every batch for which it is drawn.
-    ByChance,
-    /// In one batch.
-    One,
-    /// In a given number of batches.
-    Several,
-}
-
-const fn turns(sampler: Sampler) -> Turns {
-    match sampler {
-        Sampler::Poisson
-        | Sampler::TruncatedPoisson
-        | Sampler::WithoutReplacement
-        | Sampler::WithReplacement => Turns::ByChance,
-        Sampler::Shuffled | Sampler::BallsInBins => Turns::One,
-        Sampler::RandomAllocation => Turns::Several,
+    match (given.epoch_steps, sampler.example().draw().epoch) {
+        (Some(steps), _) => steps,
+        (None, Some((_, None))) => Steps::whole_per_epoch(rate).get(),
+        (None, _) => Steps::per_epoch(rate).get(),
     }
 }
 
 /// Returns the sampler with its parameters.
 fn sampling(request: &PlanRequest, sampler: Sampler, records: Option<u64>) -> Result<Sampling> {
     let given = &request.schedule;
-    let missing = |key: &str| {
-        request.said(&format!(
-            "`{key}`: is needed with `sampler` truncated-poisson"
-        ))
-    };
-    Ok(match sampler {
-        Sampler::Poisson => Sampling::Poisson,
-        Sampler::TruncatedPoisson => Sampling::TruncatedPoisson {
-            max_batch: given.max_batch.with_context(|| missing("max_batch"))?,
-            records: records.with_context(|| missing("private"))?,
-        },
-        Sampler::WithoutReplacement => Sampling::WithoutReplacement,
-        Sampler::WithReplacement => Sampling::WithReplacement,
-        Sampler::Shuffled => Sampling::Shuffled,
-        Sampler::BallsInBins => Sampling::BallsInBins,
-        Sampler::RandomAllocation => {
-            let both = given.selected.zip(given.epoch_steps);
-            let (selected, steps) = both.with_context(|| {
-                request.said(
-                    "`selected`: is needed with `sampler` random-allocation, and `epoch_steps`",
-                )
-            })?;
-            Sampling::RandomAllocation { selected, steps }
-        }
+    sampler.sampling(|option| {
+        let (value, key, also) = match option {
+            "max_batch" => (given.max_batch, option, ""),
+            "private" => (records, option, ""),
+            "selected" => (given.selected, option, ", and `epoch_steps`"),
+            _ => (given.epoch_steps, "selected", ", and `epoch_steps`"),
+        };
+        value.with_context(|| {
+            let name = value_name(sampler);
+            request.said(&format!("`{key}`: is needed with `sampler` {name}{also}"))
+        })
     })
 }
 

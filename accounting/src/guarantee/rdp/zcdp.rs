@@ -289,16 +289,10 @@ impl Zcdp {
 
 /// Returns whether a record is in a batch once or not at all, whatever other records it holds.
 fn once_a_batch(sampling: Sampling, query: Query) -> bool {
-    match sampling {
-        Sampling::Poisson => true,
-        // A batch of fixed size has no room for an additional record.
-        Sampling::WithoutReplacement => query.neighbours == Neighbours::Replace,
-        Sampling::TruncatedPoisson { .. }
-        | Sampling::WithReplacement
-        | Sampling::Shuffled
-        | Sampling::BallsInBins
-        | Sampling::RandomAllocation { .. } => false,
-    }
+    let draw = sampling.draw();
+    // A batch of fixed size has no room for an additional record.
+    let fits = draw.independent || draw.fixed_size && query.neighbours == Neighbours::Replace;
+    fits && draw.distinct && draw.epoch.is_none()
 }
 
 /// Returns the factor on ε that a promise for `given` neighbours costs for the neighbours in question.

@@ -180,23 +180,17 @@ fn allocation(step: &Mechanism) -> Option<Epoch> {
         Mechanism::SubsampledLaplace { scale, .. } => laplace(*scale),
         _ => return None,
     };
-    let (selected, steps) = match sampling {
-        Sampling::RandomAllocation { selected, steps } => (selected, steps),
-        Sampling::BallsInBins => {
-            let steps = (1.0 / rate.get()).round();
-            let whole = (1.0 / rate.get() / steps - 1.0).abs() < 1e-12 && steps < MOST_COUNT as f64;
-            (1, whole.then_some(steps as u64)?)
-        }
-        Sampling::Poisson
-        | Sampling::TruncatedPoisson { .. }
-        | Sampling::WithoutReplacement
-        | Sampling::WithReplacement
-        | Sampling::Shuffled => return None,
+    let draw = sampling.draw();
+    let (selected, steps) = draw.epoch.filter(|_| draw.independent)?;
+    let by_rate = || {
+        let steps = (1.0 / rate.get()).round();
+        let whole = (1.0 / rate.get() / steps - 1.0).abs() < 1e-12 && steps < MOST_COUNT as f64;
+        whole.then_some(steps as u64)
     };
     Some(Epoch {
         event,
         selected,
-        steps,
+        steps: steps.or_else(by_rate)?,
     })
 }
 
@@ -247,14 +241,15 @@ fn finite(epsilon: Epsilon) -> Result<Epsilon> {
 }
 
 fn sampler(sampling: Sampling) -> Error {
-    without(match sampling {
-        Sampling::WithoutReplacement | Sampling::WithReplacement => {
+    let draw = sampling.draw();
+    without(match draw.epoch {
+        None if draw.fixed_size => {
             "batches of fixed size (the event wants the sizes, we keep their ratio)"
         }
-        Sampling::Shuffled => "shuffled batches",
-        Sampling::BallsInBins | Sampling::RandomAllocation { .. } => {
+        None => "these batches",
+        Some(_) if draw.independent => {
             "a part of an epoch of a random allocation (its event stands for whole ones)"
         }
-        Sampling::Poisson | Sampling::TruncatedPoisson { .. } => "these batches",
+        Some(_) => "shuffled batches",
     })
 }

@@ -1,8 +1,7 @@
 //! The guarantees of a plan as a page.
 
 use super::run::{Guarantees, Limit, WhatIf, promised};
-use crate::account::explain::status;
-use crate::account::mechanism::words::{batches, line, noisy_steps};
+use crate::account::mechanism::words::{line, noisy_steps};
 use crate::account::plan::{Question, Run};
 use crate::account::plan_page::{about_the_labels, about_the_sample, labels_for};
 use crate::account::tables::{tables, tightest};
@@ -13,7 +12,8 @@ use crate::account::words::{
 use crate::contract::{Envelope, Inputs, Table, dash, in_words};
 use crate::number::{nearest, plural, rounded, rounded_up, shortest};
 use crate::page::{Page, Section};
-use crate::plan::{granted_by, granted_line};
+use crate::plan::sampler::words;
+use crate::plan::{UNIT, granted_by, granted_line};
 use reticent_accounting::pld::losses;
 use reticent_accounting::statistics::labels_needed;
 use reticent_accounting::training::NoisySteps;
@@ -126,11 +126,8 @@ pub fn guarantees(
 pub(in crate::account) fn about_the_batches(noisy: &NoisySteps) -> Option<String> {
     let sampling = *noisy.sampling;
     (sampling != Sampling::Poisson).then(|| {
-        format!(
-            "{}: {}.",
-            batches(sampling, noisy.sampling_rate.get()),
-            status(sampling)
-        )
+        let said = words(sampling, *noisy.sampling_rate, UNIT);
+        format!("{}: {}.", said.batches, said.status)
     })
 }
 

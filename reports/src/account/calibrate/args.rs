@@ -4,6 +4,7 @@ use crate::account::values::{bits, group, neighbours};
 use crate::contract::{limit, positive, quantity};
 use crate::plan::PlanRequest;
 use crate::plan::args::{Schedule, unit};
+use crate::plan::schedule::ASSUMED_NEIGHBOURS;
 use clap::{ArgGroup, Args, ValueEnum};
 use reticent_accounting::{
     Delta, Epsilon, GroupSize, MissRate, Neighbours, NoiseMultiplier, Probability, Tolerance,
@@ -75,9 +76,9 @@ pub struct Calibrate {
     /// JSON file with a mechanism instead: find how often it may run, or for how large a group; - reads stdin.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["sigma", "dataset_size", "Schedule"])]
     pub mechanism: Option<PathBuf>,
-    /// Neighbouring relation [default: add-remove; zero-out with --sampler shuffled; replace with --sampler
-    /// without-replacement].
-    #[arg(long, value_parser = neighbours(), conflicts_with_all = ["gamma", "posterior", "max_exposure"])]
+    /// Neighbouring relation.
+    #[arg(long, value_parser = neighbours(),
+          help = format!("Neighbouring relation [default: {ASSUMED_NEIGHBOURS}]"), conflicts_with_all = ["gamma", "posterior", "max_exposure"])]
     pub neighbours: Option<Neighbours>,
     /// Group size: records of one secret or person.
     #[arg(long, value_name = "K", value_parser = group, allow_negative_numbers = true)]

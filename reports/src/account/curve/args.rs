@@ -4,6 +4,7 @@ use super::CurveKind;
 use crate::account::question::RunArgs;
 use crate::account::values::{group, neighbours, point};
 use crate::contract::{quantity, whole_within};
+use crate::plan::schedule::ASSUMED_NEIGHBOURS;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use reticent_accounting::{Delta, GroupSize, Neighbours, Tolerance};
@@ -43,9 +44,10 @@ pub struct Curve {
     /// Number of points without --at [default: 33; 17 of --over].
     #[arg(long, value_name = "N", value_parser = whole_within::<usize>(2..=1000), allow_negative_numbers = true, conflicts_with = "at")]
     pub points: Option<usize>,
-    /// Neighbouring relation [default: add-remove; zero-out with --sampler shuffled; replace with --sampler
-    /// without-replacement; the posterior is zero-out, redaction replace].
-    #[arg(long, value_parser = neighbours())]
+    /// Neighbouring relation.
+    #[arg(long, value_parser = neighbours(), help = format!(
+        "Neighbouring relation [default: {ASSUMED_NEIGHBOURS}; the posterior is zero-out, redaction replace]"
+    ))]
     pub neighbours: Option<Neighbours>,
     /// Group size: records of one secret or person.
     #[arg(long, value_name = "K", value_parser = group, allow_negative_numbers = true)]

@@ -8,5 +8,5 @@ mod run;
 
 pub(crate) use document::{Derived, Explanation, Merged, OneWay, Step};
 pub(crate) use page::page;
-pub(crate) use pairs::{Pair, status};
+pub(crate) use pairs::Pair;
 pub(crate) use run::explain;

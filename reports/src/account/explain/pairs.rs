@@ -1,6 +1,8 @@
 //! The dominating pair of each kind of step, as formulas, and how each sampler is treated.
 
 use crate::number::described;
+use crate::plan::UNIT;
+use crate::plan::sampler::words;
 use reticent_accounting::{Mechanism, Neighbours, Query, Sampling};
 
 /// The laws with and without the records, as formulas.
@@ -119,19 +121,24 @@ fn batch(noise: Noise, rate: f64, sampling: Sampling, query: Query) -> Option<Pa
             Some(random(noise, "P(K = j)", "j", &law, query.neighbours))
         }
         Sampling::Shuffled => Some(point(noise, k, query.neighbours)),
-        Sampling::TruncatedPoisson { .. }
-        | Sampling::BallsInBins
-        | Sampling::RandomAllocation { .. }
-        | Sampling::WithoutReplacement
-        | Sampling::WithReplacement => None,
+        // Their laws are no formula of one step.
+        _ => None,
     }
 }
 
 /// Returns how a step is accounted for, if its formula doesn't say everything.
 pub(super) fn treatment(step: &Mechanism) -> &'static str {
     match step {
-        Mechanism::SubsampledGaussian { sampling, .. }
-        | Mechanism::SubsampledLaplace { sampling, .. } => status(*sampling),
+        Mechanism::SubsampledGaussian {
+            sampling,
+            sampling_rate,
+            ..
+        }
+        | Mechanism::SubsampledLaplace {
+            sampling,
+            sampling_rate,
+            ..
+        } => words(*sampling, *sampling_rate, UNIT).status,
         Mechanism::Gaussian { .. } | Mechanism::Laplace { .. } => {
             "every record takes part in every step; the pair is exact"
         }
@@ -167,37 +174,5 @@ pub(super) fn treatment(step: &Mechanism) -> &'static str {
         Mechanism::NonPrivate { .. } => "nothing bounds what it tells",
         Mechanism::Estimated { .. } => "never becomes a bound",
         Mechanism::Repeat { .. } | Mechanism::Sequence { .. } => "step by step",
-    }
-}
-
-/// Returns how a sampler is accounted for: exactly or by a bound, and by which.
-#[must_use]
-pub(crate) const fn status(sampling: Sampling) -> &'static str {
-    match sampling {
-        Sampling::Poisson => {
-            "each record is drawn independently, so that it is in the batch with this probability in every step; the pair is exact"
-        }
-        Sampling::TruncatedPoisson { .. } => {
-            "an upper bound: the adversary learns when a batch was full, and then the record, if it is used, takes \
-             the place of another (sensitivity 2); the lower end is of a record among others that contribute nothing"
-        }
-        Sampling::WithoutReplacement => {
-            "fixed-size batches keep their size, so the neighbours are replace; exact for one step of one record, \
-             otherwise an upper bound"
-        }
-        Sampling::WithReplacement => "not covered: a record can come up several times in one batch",
-        Sampling::Shuffled => {
-            "an upper bound: the adversary learns in which step of the epoch the record is, so an epoch costs one \
-             step without amplification, and Poisson accounting would promise too much; the lower end is of places \
-             drawn for each record alone"
-        }
-        Sampling::BallsInBins => {
-            "the mean of the likelihood ratios of an epoch's steps, its law taken from above and from below; for \
-             replacements and groups, once the step is known, an epoch costs one step without amplification"
-        }
-        Sampling::RandomAllocation { .. } => {
-            "an upper bound: the adversary learns a part of the epoch for each time that the record is used, with one \
-             place in it; the lower end is of who sees only the sum over the epoch"
-        }
     }
 }

@@ -3,6 +3,8 @@
 use super::fold::{fold, times};
 use crate::contract::in_one_line;
 use crate::number::{count_of, described, grouped};
+use crate::plan::UNIT;
+use crate::plan::sampler::words;
 use reticent_accounting::mechanism::Runs;
 use reticent_accounting::training::NoisySteps;
 use reticent_accounting::{Mechanism, Sampling};
@@ -35,14 +37,17 @@ pub(crate) fn line(mechanism: &Mechanism) -> String {
 
 /// Describes DP-SGD's steps: their numbers, and how batches are drawn if not by Poisson subsampling.
 pub(in crate::account) fn noisy_steps(noisy: &NoisySteps) -> String {
-    let rate = noisy.sampling_rate.get();
+    let rate = *noisy.sampling_rate;
     // Of other batches, the rate is said with how they are drawn.
     let (poisson, others) = match *noisy.sampling {
         Sampling::Poisson => (
-            format!("sampling rate {}, ", described(rate)),
+            format!("sampling rate {}, ", described(rate.get())),
             String::new(),
         ),
-        sampling => (String::new(), format!(", {}", batches(sampling, rate))),
+        sampling => (
+            String::new(),
+            format!(", {}", words(sampling, rate, UNIT).batches),
+        ),
     };
     format!(
         "sigma {}{}, {poisson}{}{others}",
@@ -88,7 +93,7 @@ pub(crate) fn step(mechanism: &Mechanism) -> String {
         } => format!(
             "Gaussian noise {} on {}",
             described(noise_multiplier.get()),
-            batches(*sampling, sampling_rate.get()),
+            words(*sampling, *sampling_rate, UNIT).batches,
         ),
         Mechanism::PoissonBinomialGaussian {
             noise_multiplier,
@@ -116,7 +121,7 @@ pub(crate) fn step(mechanism: &Mechanism) -> String {
             format!(
                 "Laplace noise {} on {}",
                 described(scale.get()),
-                batches(*sampling, sampling_rate.get())
+                words(*sampling, *sampling_rate, UNIT).batches
             )
         }
         Mechanism::DiscreteGaussian { sigma, sensitivity } => {
@@ -203,30 +208,5 @@ pub(crate) fn step(mechanism: &Mechanism) -> String {
         }
         // Neither is among the steps of a fold.
         Mechanism::Repeat { .. } | Mechanism::Sequence { .. } => line(mechanism),
-    }
-}
-
-/// Describes how the batches are drawn.
-#[must_use]
-pub(crate) fn batches(sampling: Sampling, rate: f64) -> String {
-    let rate = described(rate);
-    match sampling {
-        Sampling::Poisson => format!("Poisson batches of rate {rate}"),
-        Sampling::TruncatedPoisson { max_batch, records } => {
-            format!("Poisson batches of rate {rate}, cut down to {max_batch} of {records} records")
-        }
-        Sampling::WithoutReplacement => {
-            format!("batches of fixed size, a share {rate} of the records")
-        }
-        Sampling::WithReplacement => {
-            format!("batches of fixed size, drawn with replacement, a share {rate}")
-        }
-        Sampling::Shuffled => format!("shuffled batches, a share {rate} each"),
-        Sampling::BallsInBins => format!("batches by balls in bins, a share {rate} each"),
-        Sampling::RandomAllocation { selected, steps } => {
-            format!(
-                "batches by random allocation, each record in {selected} of every {steps} steps"
-            )
-        }
     }
 }

@@ -2,7 +2,8 @@
 
 use super::PlannedRun;
 use crate::account::words::about_delta;
-use crate::number::{capital, count_of, grouped, nearest, plural, rounded, rounded_up, shortest};
+use crate::number::{capital, count_of, nearest, plural, rounded, rounded_up, shortest};
+use crate::plan::sampler::words;
 use crate::plan::taken_for_granted;
 use reticent_accounting::confidentiality::{
     Knowledge, LabelledSecrets, MeasuredFor, MeasuredRates, Reach, Standing,
@@ -12,7 +13,7 @@ use reticent_accounting::statistics::labels_needed;
 use reticent_accounting::training::{
     FirstPhase, LabelledRates, Recipe, Run, outside_text, uncovered,
 };
-use reticent_accounting::{Delta, MissRate, Sampling, UnitName};
+use reticent_accounting::{Delta, MissRate};
 
 /// Returns the assumptions under which the promises hold.
 #[must_use]
@@ -25,7 +26,7 @@ pub(super) fn assumptions(run: &PlannedRun) -> Vec<String> {
         said.push(format!(
             "{}; each {unit}'s gradient is clipped, the noise comes from a cryptographic generator, and the sum is \
              divided by a fixed number.",
-            drawn(*noisy.sampling, unit)
+            words(*noisy.sampling, *noisy.sampling_rate, unit.as_str()).loader
         ));
     }
     said.extend(taken_for_granted(plan).into_iter().map(str::to_owned));
@@ -104,47 +105,6 @@ pub(super) fn assumptions(run: &PlannedRun) -> Vec<String> {
         said.push(format!("Nothing is promised, because {why}."));
     }
     said
-}
-
-/// Returns what the loader has to do for the sampler that is accounted for.
-fn drawn(sampling: Sampling, unit: &UnitName) -> String {
-    match sampling {
-        Sampling::Poisson => format!(
-            "Each noisy batch is drawn at random, every {unit} on its own with the stated sampling rate"
-        ),
-        Sampling::TruncatedPoisson { max_batch, records } => format!(
-            "Each noisy batch is drawn at random, every {unit} on its own with the stated sampling rate, and a batch of \
-             more than {} is cut down to so many at random; there are {} {}",
-            grouped(max_batch),
-            grouped(records),
-            plural(unit.as_str())
-        ),
-        Sampling::WithoutReplacement => format!(
-            "Each noisy batch is a fresh subset of fixed size, the stated share of all {}, and every such subset is \
-             equally likely",
-            plural(unit.as_str())
-        ),
-        Sampling::WithReplacement => format!(
-            "Each noisy batch is a list of fixed size, the stated share of all {}, and each place in it is drawn at \
-             random from all of them",
-            plural(unit.as_str())
-        ),
-        Sampling::Shuffled => format!(
-            "In each epoch the {} are in random order and dealt out to noisy batches of the stated share each, so \
-             that every {unit} is in one of them",
-            plural(unit.as_str())
-        ),
-        Sampling::BallsInBins => format!(
-            "In each epoch every {unit} is in one noisy batch, drawn at random for it alone among the batches of the \
-             epoch, each of which is equally likely"
-        ),
-        Sampling::RandomAllocation { selected, steps } => format!(
-            "In each epoch of {} noisy batches every {unit} is in {}, drawn at random for it alone, and every choice is \
-             equally likely",
-            grouped(steps),
-            grouped(selected)
-        ),
-    }
 }
 
 fn screening(run: &PlannedRun) -> Vec<String> {

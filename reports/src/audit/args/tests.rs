@@ -1,6 +1,6 @@
 use super::*;
-use crate::plan::args::Sampler;
 use crate::plan::build;
+use crate::plan::sampler::Sampler;
 use clap::{CommandFactory, ValueEnum};
 use clap_complete::Shell;
 use reticent_accounting::training::TrainingPlan;

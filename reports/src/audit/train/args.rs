@@ -3,7 +3,8 @@
 use crate::audit::args::{ModelArg, precision};
 use crate::audit::train::uses;
 use crate::contract::{positive, quantity, step_count};
-use crate::plan::args::{NoiseArgs, RecipeArgs, Sampler, Schedule, recipe};
+use crate::plan::args::{NoiseArgs, RecipeArgs, Schedule, recipe};
+use crate::plan::sampler::Sampler;
 use crate::plan::{Optimization, PlanRequest, TrainingFile};
 use anyhow::{Context, Result, bail};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -129,13 +130,7 @@ fn on_a_corpus(option: Arg) -> Arg {
 /// reason.
 fn drawn_samplers() -> impl TypedValueParser<Value = Sampler> {
     let shown = |sampler: &Sampler| {
-        let drawn = match sampler {
-            Sampler::Poisson | Sampler::TruncatedPoisson | Sampler::BallsInBins => true,
-            Sampler::WithoutReplacement
-            | Sampler::WithReplacement
-            | Sampler::Shuffled
-            | Sampler::RandomAllocation => false,
-        };
+        let drawn = sampler.example().is_trained();
         Some(sampler.to_possible_value()?.hide(!drawn))
     };
     PossibleValuesParser::new(Sampler::value_variants().iter().filter_map(shown))

@@ -4,10 +4,12 @@ use crate::account::args::{Account, Command};
 use crate::account::{answer, calibrate, plan};
 use crate::page::View;
 use crate::plan::PlanRequest;
-use crate::plan::args::{Sampler, Schedule};
+use crate::plan::args::Schedule;
+use crate::plan::sampler::Sampler;
 use crate::plan::schedule::{Defaults, noisy_steps};
+use crate::plan::value_name;
 use crate::schema::problems;
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use reticent_accounting::training::Stated;
 use reticent_accounting::{Mechanism, Neighbours, NoiseMultiplier, Sampling, Steps};
 
@@ -118,6 +120,16 @@ fn bins_have_the_share_that_is_drawn() {
         let found = steps(defaults);
         assert!((found.sampling_rate.get() - rate).abs() < 1e-15);
         assert_eq!((found.steps_per_epoch, found.steps.get()), (2, 6));
+    }
+}
+
+/// Flags and plan files name the samplers as mechanisms do.
+#[test]
+fn a_sampler_has_one_name() {
+    for sampler in Sampler::value_variants() {
+        assert_eq!(Sampler::from(sampler.example()), *sampler);
+        let (name, written) = (value_name(*sampler), serde_json::json!(sampler.example()));
+        assert!(written == name || written.get(&name).is_some(), "{written}");
     }
 }
 
