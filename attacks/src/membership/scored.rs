@@ -34,26 +34,21 @@ pub struct Evidence<'t> {
 }
 
 /// An attack: what it computes and what it needs. Every score increases with membership.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Attack {
-    /// −mean NLL.
-    Loss,
-    /// Mean NLL under the reference − mean NLL.
-    Reference,
-    /// Mean NLL of the lower-cased text / mean NLL.
-    LowerCase,
-    /// −total NLL / bytes of the compressed text.
-    Zlib,
-    /// The mean of the given lowest share of ln p.
-    MinK(f64),
-    /// Like `MinK`, but of (ln p − μ)/σ over the vocabulary.
-    MinKPlusPlus(f64),
-    /// The mean over neighbours of mean NLL − mean NLL.
-    Neighbourhood,
-    /// EZ-MIA (2026): gains over losses of ln p against the reference, where the model's first choice is wrong.
-    Ez,
-    /// The share of windows whose NLL is smaller than under the reference, over ten lengths.
-    Wbc,
+#[derive(Debug, Clone, Copy)]
+pub struct Attack {
+    /// The name on the command line and in tables.
+    pub name: &'static str,
+    /// What it needs.
+    pub needs: Need,
+    /// Whether it uses the distribution over the whole vocabulary at a position.
+    pub reads_vocabulary: bool,
+    score: fn(&Evidence<'_>) -> Result<Option<f64>>,
+}
+
+impl PartialEq for Attack {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
 }
 
 /// What an attack needs in addition to the record under the audited model.
@@ -69,91 +64,74 @@ pub enum Need {
     Neighbours,
 }
 
+/// The share of tokens that Min-K% averages over.
+const SHARE: f64 = 0.2;
+
 impl Attack {
-    /// Returns what the attack needs.
-    #[must_use]
-    pub const fn needs(self) -> Need {
-        match self {
-            Self::Loss | Self::Zlib | Self::MinK(_) | Self::MinKPlusPlus(_) => Need::Nothing,
-            Self::Reference | Self::Ez | Self::Wbc => Need::Reference,
-            Self::LowerCase => Need::LowerCase,
-            Self::Neighbourhood => Need::Neighbours,
+    const fn new(
+        name: &'static str,
+        needs: Need,
+        reads_vocabulary: bool,
+        score: fn(&Evidence<'_>) -> Result<Option<f64>>,
+    ) -> Self {
+        Self {
+            name,
+            needs,
+            reads_vocabulary,
+            score,
         }
     }
 
-    /// Returns whether the attack uses the distribution over the whole vocabulary at a position.
-    #[must_use]
-    pub const fn reads_vocabulary(self) -> bool {
-        match self {
-            Self::MinKPlusPlus(_) | Self::Ez => true,
-            Self::Loss
-            | Self::Reference
-            | Self::LowerCase
-            | Self::Zlib
-            | Self::MinK(_)
-            | Self::Neighbourhood
-            | Self::Wbc => false,
-        }
-    }
+    /// The attacks, in the order of their papers.
+    pub const ALL: [Self; 9] = [
+        // −mean NLL.
+        Self::new("loss", Need::Nothing, false, |e| Ok(Some(e.target.loss()))),
+        // Mean NLL under the reference − mean NLL.
+        Self::new("reference", Need::Reference, false, |e| {
+            e.reference.map(|r| e.target.reference(r)).transpose()
+        }),
+        // Mean NLL of the lower-cased text / mean NLL.
+        Self::new("lower-case", Need::LowerCase, false, |e| {
+            Ok(e.lower_case.map(|lower| e.target.lower_case(lower)))
+        }),
+        // −total NLL / bytes of the compressed text.
+        Self::new("zlib", Need::Nothing, false, |e| {
+            Ok(e.text.map(|text| e.target.zlib(text)))
+        }),
+        // The mean over neighbours of mean NLL − mean NLL.
+        Self::new("neighbourhood", Need::Neighbours, false, |e| {
+            e.neighbours.map(|n| e.target.neighbourhood(n)).transpose()
+        }),
+        // The mean of the lowest share of ln p.
+        Self::new("min-k", Need::Nothing, false, |e| {
+            e.target.min_k(SHARE).map(Some)
+        }),
+        // The same of (ln p − μ)/σ over the vocabulary.
+        Self::new("min-k++", Need::Nothing, true, |e| {
+            e.target.min_k_plus_plus(SHARE).map(Some)
+        }),
+        // EZ-MIA (2026): gains over losses of ln p against the reference, where the model's first choice is wrong.
+        Self::new("ez", Need::Reference, true, |e| {
+            e.reference.map(|r| e.target.ez(r)).transpose()
+        }),
+        // The share of windows whose NLL is smaller than under the reference, over ten lengths.
+        Self::new("wbc", Need::Reference, false, |e| {
+            e.reference.map(|r| e.target.wbc(r)).transpose()
+        }),
+    ];
 
-    /// Returns the attack's name on the command line and in tables.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Loss => "loss",
-            Self::Reference => "reference",
-            Self::LowerCase => "lower-case",
-            Self::Zlib => "zlib",
-            Self::MinK(_) => "min-k",
-            Self::MinKPlusPlus(_) => "min-k++",
-            Self::Neighbourhood => "neighbourhood",
-            Self::Ez => "ez",
-            Self::Wbc => "wbc",
-        }
-    }
-
-    /// Returns the attack of that name, with its usual parameter.
+    /// Returns the attack of that name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|attack| attack.name() == name)
+        Self::ALL.into_iter().find(|attack| attack.name == name)
     }
-
-    /// The attacks with their usual parameters, in the order of their papers.
-    pub const ALL: [Self; 9] = [
-        Self::Loss,
-        Self::Reference,
-        Self::LowerCase,
-        Self::Zlib,
-        Self::Neighbourhood,
-        Self::MinK(0.2),
-        Self::MinKPlusPlus(0.2),
-        Self::Ez,
-        Self::Wbc,
-    ];
 
     /// Returns the score of a record; `None` if the evidence lacks what the attack needs.
     ///
     /// # Errors
-    /// Returns an error if the reference has other tokens, or if a share is outside (0, 1].
+    /// Returns an error if the reference has other tokens.
     pub fn score(self, evidence: &Evidence<'_>) -> Result<Option<f64>> {
-        let target = evidence.target;
-        Ok(match self {
-            Self::Loss => Some(target.loss()),
-            Self::Reference => evidence
-                .reference
-                .map(|r| target.reference(r))
-                .transpose()?,
-            Self::LowerCase => evidence.lower_case.map(|lower| target.lower_case(lower)),
-            Self::Zlib => evidence.text.map(|text| target.zlib(text)),
-            Self::MinK(share) => Some(target.min_k(share)?),
-            Self::MinKPlusPlus(share) => Some(target.min_k_plus_plus(share)?),
-            Self::Neighbourhood => match evidence.neighbours {
-                Some(nlls) => Some(target.neighbourhood(nlls)?),
-                None => None,
-            },
-            Self::Ez => evidence.reference.map(|r| target.ez(r)).transpose()?,
-            Self::Wbc => evidence.reference.map(|r| target.wbc(r)).transpose()?,
-        })
+        (self.score)(evidence)
     }
 }
 

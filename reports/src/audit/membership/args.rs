@@ -225,7 +225,7 @@ fn attack(text: &str) -> Result<AttackArg, String> {
         return Ok(AttackArg::All);
     }
     Attack::named(text).map(AttackArg::One).ok_or_else(|| {
-        let names: Vec<&str> = Attack::ALL.iter().map(|a| a.name()).collect();
+        let names: Vec<&str> = Attack::ALL.iter().map(|a| a.name).collect();
         format!("must be one of all, {}, got {text:?}", names.join(", "))
     })
 }

@@ -101,14 +101,14 @@ pub(in crate::audit) fn measured(
             }
         );
         ensure!(
-            attacks.iter().all(|a| a.needs() != Need::Neighbours)
+            attacks.iter().all(|a| a.needs != Need::Neighbours)
                 || base.tokenizer.to_json()? == model.tokenizer.to_json()?,
             "--attack neighbourhood: --reference must have the model's own tokenizer, and {} has tokens of its own",
             base.name
         );
     }
     let context = model.context;
-    let neighbours = match attacks.iter().any(|a| a.needs() == Need::Neighbours) {
+    let neighbours = match attacks.iter().any(|a| a.needs == Need::Neighbours) {
         true => {
             let base = reference.as_deref_mut();
             Some(neighbours(args, &texts, &kept, &reader, base, interrupt)?)
@@ -116,7 +116,7 @@ pub(in crate::audit) fn measured(
         false => None,
     };
     let beside = Beside {
-        lower_case: attacks.iter().any(|a| a.needs() == Need::LowerCase),
+        lower_case: attacks.iter().any(|a| a.needs == Need::LowerCase),
         neighbours,
     };
     let panel = Panel::of(
@@ -144,9 +144,9 @@ pub(in crate::audit) fn measured(
     let mut left_out = Vec::new();
     let mut attacked = Vec::new();
     for attack in attacks {
-        if attack.reads_vocabulary() && !model.has_statistics() {
+        if attack.reads_vocabulary && !model.has_statistics() {
             left_out.push(LeftOut {
-                attack: attack.name().to_owned(),
+                attack: attack.name.to_owned(),
                 why: "the scorer gives no `statistics`".to_owned(),
             });
             continue;
@@ -155,9 +155,9 @@ pub(in crate::audit) fn measured(
             Some(mut scores) => {
                 let others = scores.split_off(members);
                 attacked.push(Attacked {
-                    name: attack.name(),
+                    name: attack.name,
                     scores: [scores, others],
-                    mean_nll: attack == Attack::Loss,
+                    mean_nll: attack.name == "loss",
                 });
             }
             None => left_out.push(lacking(attack, &panel)),
@@ -486,18 +486,18 @@ fn groups(args: &MembershipArgs, sides: &[Cut; 2]) -> Option<[Vec<String>; 2]> {
 /// Returns the attacks in order, the deciding one first.
 fn wanted(args: &MembershipArgs) -> Vec<Attack> {
     let with_reference = args.on.reference.is_some();
-    let cheap = |a: &Attack| match a.needs() {
+    let cheap = |a: &Attack| match a.needs {
         Need::Nothing => true,
         Need::Reference => with_reference,
         Need::LowerCase | Need::Neighbours => false,
     };
     let mut order: Vec<Attack> = Attack::ALL.to_vec();
     if with_reference {
-        order.sort_by_key(|a| *a != Attack::Reference);
+        order.sort_by_key(|a| a.name != "reference");
     }
     if args.on.attacks.is_empty() {
         let named = args.on.neighbours.is_some();
-        order.retain(|a| cheap(a) || named && a.needs() == Need::Neighbours);
+        order.retain(|a| cheap(a) || named && a.needs == Need::Neighbours);
         return order;
     }
     let mut wanted = Vec::new();
@@ -516,7 +516,7 @@ fn wanted(args: &MembershipArgs) -> Vec<Attack> {
 }
 
 fn lacking(attack: Attack, panel: &Panel) -> LeftOut {
-    let why = match attack.needs() {
+    let why = match attack.needs {
         Need::Reference => "it needs --reference".to_owned(),
         Need::Neighbours => format!(
             "{} texts have no digit to mutate, and it would judge another sample without them",
@@ -525,7 +525,7 @@ fn lacking(attack: Attack, panel: &Panel) -> LeftOut {
         Need::Nothing | Need::LowerCase => "its evidence is missing".to_owned(),
     };
     LeftOut {
-        attack: attack.name().to_owned(),
+        attack: attack.name.to_owned(),
         why,
     }
 }

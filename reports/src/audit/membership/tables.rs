@@ -280,7 +280,7 @@ impl MembershipReport {
     fn compares_with_copy(&self) -> bool {
         let compares = |row: &AttackRow| {
             let attack = Attack::named(&row.attack);
-            attack.is_some_and(|attack| attack.needs() == Need::Reference)
+            attack.is_some_and(|attack| attack.needs == Need::Reference)
         };
         self.attacks.as_ref().is_some_and(|attacks| {
             // What is fitted to the other attacks reads no more than they do.
