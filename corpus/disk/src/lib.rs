@@ -33,7 +33,7 @@ pub use key::{
     OWNER_KEY, from_hexadecimal, hexadecimal, owner_key_place, read_by_others, read_key,
 };
 pub use lock::lock_file;
-pub use quotes::{ClosedQuotes, LONGEST_ROW, header_advice, utf8_advice};
+pub use quotes::{ClosedQuotes, LONGEST_ROW, MOST_FIELDS, header_advice, utf8_advice};
 pub use scratch::ScratchFile;
 pub use spelling::{Typed, cluster, fold, folded_word, typed};
 pub use whole::{

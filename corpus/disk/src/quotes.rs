@@ -1,10 +1,10 @@
-//! A reader that rejects comma-separated text that ends inside quotes or has a row without an end.
+//! A reader that rejects comma-separated text that ends inside quotes, or has a row without an end or with too many fields.
 
 use std::io::{BufRead, BufReader, Error, Read, Result};
 
 /// A reader that fails if a table ends inside a quoted field. Otherwise, the missing end of a truncated file or
-/// everything after an unclosed quote would silently become part of one cell. It fails too at a row that exceeds a limit, as
-/// a parser holds a whole row.
+/// everything after an unclosed quote would silently become part of one cell. It fails too at a row that exceeds a limit or
+/// has more than [`MOST_FIELDS`] fields, as a parser holds a whole row, and eight bytes for each field.
 ///
 /// ```
 /// use std::io::Read;
@@ -24,10 +24,15 @@ pub struct ClosedQuotes<R> {
     row: u64,
     /// The most that are read of one.
     most: u64,
+    /// Delimiters read of the current row.
+    fields: u64,
 }
 
 /// The longest row of a table that is read, in bytes, where nothing else is asked for: 64 MiB.
 pub const LONGEST_ROW: u64 = 64 << 20;
+
+/// The most fields of a row of a table: 2^16.
+pub const MOST_FIELDS: u64 = 1 << 16;
 
 /// The position of a byte in a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +69,7 @@ impl<R: Read> ClosedQuotes<R> {
             held: false,
             row: 0,
             most,
+            fields: 0,
         }
     }
 }
@@ -78,6 +84,11 @@ impl<R: Read> Read for ClosedQuotes<R> {
                     self.most
                 )));
             }
+            if self.fields >= MOST_FIELDS {
+                return Err(Error::other(format!(
+                    "the row has more than {MOST_FIELDS} fields, the most that are read"
+                )));
+            }
             let bytes = self.inner.fill_buf()?;
             if bytes.is_empty() {
                 if self.place == Place::Inside {
@@ -89,7 +100,11 @@ impl<R: Read> Read for ClosedQuotes<R> {
                 return Ok(0);
             }
             let mut taken = 0;
-            while taken < bytes.len() && written < buffer.len() && self.row <= self.most {
+            while taken < bytes.len()
+                && written < buffer.len()
+                && self.row <= self.most
+                && self.fields < MOST_FIELDS
+            {
                 let byte = bytes[taken];
                 if std::mem::take(&mut self.held) && byte != b'\n' {
                     buffer[written] = b'\r';
@@ -99,7 +114,11 @@ impl<R: Read> Read for ClosedQuotes<R> {
                 taken += 1;
                 self.place = self.place.after(byte, self.delimiter);
                 let ends = self.place == Place::Before && matches!(byte, b'\n' | b'\r');
-                self.row = if ends { 0 } else { self.row + 1 };
+                let parts = self.place == Place::Before && byte == self.delimiter;
+                (self.row, self.fields) = match ends {
+                    true => (0, 0),
+                    false => (self.row + 1, self.fields + u64::from(parts)),
+                };
                 self.held = byte == b'\r' && self.place != Place::Inside;
                 if !self.held {
                     buffer[written] = byte;
@@ -192,6 +211,25 @@ mod tests {
         let said = error.unwrap_err().to_string();
         assert!(
             said.starts_with("the row is longer than 1000 bytes"),
+            "{said}"
+        );
+    }
+
+    /// Of short fields, a row within the limit of bytes would take eight times as many.
+    #[test]
+    fn a_row_with_too_many_fields_is_refused() {
+        let read = |commas: usize| {
+            let row = format!("\"{}\"{}\n", ",".repeat(90_000), ",".repeat(commas));
+            let table = row.repeat(2);
+            let mut table = ClosedQuotes::new(table.as_bytes(), b',', LONGEST_ROW);
+            let read = table.read_to_end(&mut Vec::new());
+            read.map(|_| ()).map_err(|error| error.to_string())
+        };
+        let most = usize::try_from(MOST_FIELDS).unwrap();
+        assert_eq!(read(most - 1), Ok(()));
+        let said = read(most).unwrap_err();
+        assert!(
+            said.starts_with("the row has more than 65536 fields"),
             "{said}"
         );
     }

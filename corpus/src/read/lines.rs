@@ -54,8 +54,10 @@ impl Lines {
         Error::line(&self.path, self.number, problem)
     }
 
-    pub(super) fn next_line(&mut self) -> Result<Option<String>> {
-        let mut bytes = Vec::new();
+    /// Reads the next line in the place of the last one. Returns false if there is none.
+    pub(super) fn next_line(&mut self, line: &mut String) -> Result<bool> {
+        let mut bytes = std::mem::take(line).into_bytes();
+        bytes.clear();
         self.reader
             .by_ref()
             .take(self.limit + 1)
@@ -64,7 +66,7 @@ impl Lines {
                 Error::line(&self.path, self.number + 1, format!("cannot read: {error}"))
             })?;
         if bytes.is_empty() {
-            return Ok(None);
+            return Ok(false);
         }
         self.number += 1;
         self.bytes += bytes.len() as u64;
@@ -82,9 +84,9 @@ impl Lines {
         if self.number == 1 && bytes.starts_with(&BYTE_ORDER_MARK) {
             bytes.drain(..3);
         }
-        let line = String::from_utf8(bytes);
-        line.map(Some)
-            .map_err(|error| self.problem(not_utf8(&error, "the line")))
+        let read = String::from_utf8(bytes);
+        *line = read.map_err(|error| self.problem(not_utf8(&error, "the line")))?;
+        Ok(true)
     }
 }
 
@@ -103,9 +105,9 @@ mod tests {
     fn lines(bytes: &[u8], limit: u64) -> Result<Vec<String>> {
         let source = Box::new(std::io::Cursor::new(bytes.to_vec()));
         let mut reader = Lines::new(Path::new("x"), source, limit);
-        let mut out = Vec::new();
-        while let Some(line) = reader.next_line()? {
-            out.push(line);
+        let (mut out, mut line) = (Vec::new(), String::new());
+        while reader.next_line(&mut line)? {
+            out.push(line.clone());
         }
         Ok(out)
     }

@@ -7,19 +7,70 @@ use super::{Entry, ReadOptions, Whole, values};
 use crate::document::{Document, Masked, Secret};
 use crate::error::{Error, Result, json_problem};
 use crate::record::{Side, is_record_id};
-use serde::de::{Unexpected, Visitor};
+use serde::de::value::StrDeserializer;
+use serde::de::{IgnoredAny, IntoDeserializer, MapAccess, SeqAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
 
 /// One line of JSON, with an id of any scalar type.
 #[derive(Deserialize)]
 struct Line {
     id: Option<Id>,
-    text: Option<Value>,
+    text: Option<Text>,
     secrets: Option<Vec<Secret>>,
     masked: Option<Vec<Masked>>,
     /// Where a line of a prepared corpus is trained on; other files have something else there, or nothing.
-    side: Option<Value>,
+    side: Option<Text>,
+}
+
+/// A text, or another value in its place, of which nothing is kept: it may be many times as large in memory as in the line.
+enum Text {
+    Is(String),
+    Other,
+}
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        struct Any;
+        impl<'de> Visitor<'de> for Any {
+            type Value = Text;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a JSON value")
+            }
+            fn visit_str<E>(self, text: &str) -> std::result::Result<Text, E> {
+                Ok(Text::Is(text.to_owned()))
+            }
+            fn visit_string<E>(self, text: String) -> std::result::Result<Text, E> {
+                Ok(Text::Is(text))
+            }
+            fn visit_bool<E>(self, _: bool) -> std::result::Result<Text, E> {
+                Ok(Text::Other)
+            }
+            fn visit_i64<E>(self, _: i64) -> std::result::Result<Text, E> {
+                Ok(Text::Other)
+            }
+            fn visit_u64<E>(self, _: u64) -> std::result::Result<Text, E> {
+                Ok(Text::Other)
+            }
+            fn visit_f64<E>(self, _: f64) -> std::result::Result<Text, E> {
+                Ok(Text::Other)
+            }
+            fn visit_seq<A: SeqAccess<'de>>(
+                self,
+                mut items: A,
+            ) -> std::result::Result<Text, A::Error> {
+                while items.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(Text::Other)
+            }
+            fn visit_map<A: MapAccess<'de>>(
+                self,
+                mut members: A,
+            ) -> std::result::Result<Text, A::Error> {
+                while members.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+                Ok(Text::Other)
+            }
+        }
+        deserializer.deserialize_any(Any)
+    }
 }
 
 enum Id {
@@ -71,13 +122,12 @@ impl JsonLines {
 
     pub(super) fn next(&mut self) -> Result<Option<Entry>> {
         let (lines, options) = (&mut self.lines, &self.options);
-        let line = loop {
-            match lines.next_line()? {
-                None => return Ok(None),
-                Some(line) if line.trim().is_empty() => {}
-                Some(line) => break line,
+        let mut line = String::new();
+        while line.trim().is_empty() {
+            if !lines.next_line(&mut line)? {
+                return Ok(None);
             }
-        };
+        }
         if line.trim_start().starts_with('[') {
             return Err(
                 lines.problem("a list; each line must be an object {\"id\",\"text\"}".to_owned())
@@ -96,7 +146,7 @@ impl JsonLines {
         };
         let (text, answers, object) = match (&options.text, parsed.text) {
             // What any other way would come to, without the rest of the object in memory.
-            (None, Some(Value::String(text))) if !text.trim().is_empty() => (text, None, None),
+            (None, Some(Text::Is(text))) if !text.trim().is_empty() => (text, None, None),
             (named, _) => {
                 let whole = whole(lines)?;
                 let found = shape::content(&whole, line.as_bytes(), options);
@@ -156,8 +206,12 @@ impl JsonLines {
 }
 
 /// Returns whether a line with this id and side is one of a prepared corpus.
-fn is_prepared(id: &str, side: &Value) -> bool {
-    Side::deserialize(side).is_ok() && is_record_id(id)
+fn is_prepared(id: &str, side: &Text) -> bool {
+    let is_side = |side: &str| {
+        let side: StrDeserializer<'_, serde::de::value::Error> = side.into_deserializer();
+        Side::deserialize(side).is_ok()
+    };
+    matches!(side, Text::Is(side) if is_side(side)) && is_record_id(id)
 }
 
 /// Returns the parser's message with the column, but without the line number, which is always 1 here.
@@ -213,6 +267,9 @@ fn mark_at(line: &str, column: usize) -> Option<&'static str> {
 const JSON_AS_PLAIN: &str =
     "JSON in its lines and a name of plain text; name it FILE.jsonl, or give it by stdin (-)";
 
+/// Room for longer lines, in bytes, is not kept.
+const MOST_ROOM: usize = 1 << 20;
+
 /// Reads blocks of lines separated by blank lines.
 pub(super) struct Blocks {
     pub(super) lines: Lines,
@@ -223,6 +280,8 @@ pub(super) struct Blocks {
     rest: Option<(u64, String)>,
     /// Documents so far.
     count: u64,
+    /// Room for a line.
+    room: String,
     /// Whether nothing has been read yet.
     pub(super) begins: bool,
 }
@@ -235,6 +294,7 @@ impl Blocks {
             separator: options.separator.clone(),
             rest: None,
             count: 0,
+            room: String::new(),
             begins: true,
         }
     }
@@ -244,17 +304,16 @@ impl Blocks {
         if let Some(rest) = self.rest.take() {
             return Ok(Some(rest));
         }
-        let line = self.next_line()?;
-        Ok(line.map(|line| (self.lines.number, line)))
+        let mut line = String::new();
+        let is_there = self.next_line(&mut line)?;
+        Ok(is_there.then_some((self.lines.number, line)))
     }
 
-    /// Returns the next line. The first line that is not blank must not be a JSON object, because escapes would hide
-    /// secrets.
-    fn next_line(&mut self) -> Result<Option<String>> {
-        let line = self.lines.next_line()?;
-        if self.begins
-            && let Some(line) = line.as_deref().filter(|line| !line.trim().is_empty())
-        {
+    /// Reads the next line as [`Lines::next_line`] does. The first line that is not blank must not be a JSON object, because
+    /// escapes would hide secrets.
+    fn next_line(&mut self, line: &mut String) -> Result<bool> {
+        let is_there = self.lines.next_line(line)?;
+        if self.begins && !line.trim().is_empty() {
             self.begins = false;
             if line.trim_start().starts_with('{')
                 && serde_json::from_str::<serde_json::Map<_, _>>(line).is_ok()
@@ -262,7 +321,7 @@ impl Blocks {
                 return Err(self.lines.problem(JSON_AS_PLAIN.to_owned()));
             }
         }
-        Ok(line)
+        Ok(is_there)
     }
 
     /// Returns the document up to the next separator, including blank lines within it; blank documents are omitted.
@@ -309,7 +368,8 @@ impl Blocks {
             return self.between(&separator);
         }
         let mut open: Option<(u64, Document)> = None;
-        while let Some(line) = self.next_line()? {
+        let mut line = std::mem::take(&mut self.room);
+        while self.next_line(&mut line)? {
             match (&mut open, line.trim().is_empty()) {
                 (None, true) => {}
                 (Some(_), true) => break,
@@ -325,10 +385,44 @@ impl Blocks {
                 }
                 (None, false) => {
                     let number = self.lines.number;
-                    open = Some((number, Document::new(format!("block-{number}"), line)));
+                    open = Some((
+                        number,
+                        Document::new(format!("block-{number}"), line.as_str()),
+                    ));
                 }
             }
         }
+        if line.capacity() <= MOST_ROOM {
+            self.room = line;
+        }
         Ok(open.map(|(number, document)| Entry::plain(number, document)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A list of 32 million zeros in 64 MiB took a gigabyte.
+    #[test]
+    fn nothing_is_kept_of_what_stands_in_the_place_of_a_text() {
+        for other in [
+            "[0, [1.5, {\"a\": []}]]",
+            "{\"a\": [true]}",
+            "-1",
+            "0.5",
+            "false",
+        ] {
+            let json = format!("{{\"text\": {other}, \"side\": {other}}}");
+            let line: Line = serde_json::from_str(&json).unwrap();
+            let [text, side] = [line.text, line.side].map(Option::unwrap);
+            assert!(matches!(text, Text::Other) && !is_prepared("unit-0-0123456789abcdef", &side));
+        }
+        let line: Line = serde_json::from_str("{\"text\": null, \"side\": \"public\"}").unwrap();
+        assert!(line.text.is_none());
+        assert!(is_prepared("unit-0-0123456789abcdef", &line.side.unwrap()));
+        for wrong in ["[0", "{\"a\"}", "nul"] {
+            assert!(serde_json::from_str::<Line>(&format!("{{\"text\": {wrong}}}")).is_err());
+        }
     }
 }
