@@ -5,7 +5,6 @@ use crate::unit::Unit;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use std::io::Write as _;
 use std::ops::Range;
 
 /// Index of a token in the vocabulary.
@@ -55,7 +54,11 @@ impl Record {
 ///
 /// The digest ends the record's id. A statement about an id in another file, such as which secrets the record contains,
 /// therefore does not apply to a different record with the same number.
-pub(crate) fn content_digest(text: &str, record: &Record, loss_on: Option<LossOn>) -> String {
+pub(crate) fn content_digest(
+    text: &str,
+    record: &Record,
+    loss_on: Option<LossOn>,
+) -> [u8; CONTENT_DIGEST] {
     let mut hash = Sha256::new();
     let mut number = |number: u64| hash.update(number.to_le_bytes());
     // Each part is preceded by its length or by whether it is there, so that no two records give the same bytes.
@@ -82,9 +85,15 @@ pub(crate) fn content_digest(text: &str, record: &Record, loss_on: Option<LossOn
     number(text.len() as u64);
     hash.update(text);
     in_bytes(&record.tokens, |bytes| hash.update(bytes));
-    let first = hash.finalize().first_chunk().copied().unwrap_or_default();
-    format!("{:016x}", u64::from_be_bytes(first))
+    let mut out = [0; CONTENT_DIGEST];
+    for (digits, byte) in out.as_chunks_mut().0.iter_mut().zip(hash.finalize()) {
+        *digits = [byte >> 4, byte & 15].map(|digit| b"0123456789abcdef"[usize::from(digit)]);
+    }
+    out
 }
+
+/// The hexadecimal digits of a [`content_digest`].
+pub(crate) const CONTENT_DIGEST: usize = 16;
 
 /// Passes the tokens as little-endian bytes to `each`, 256 tokens at a time: most records are short.
 pub(crate) fn in_bytes(tokens: &[TokenId], mut each: impl FnMut(&[u8])) {
@@ -119,20 +128,23 @@ pub(crate) fn in_bytes(tokens: &[TokenId], mut each: impl FnMut(&[u8])) {
 #[must_use]
 pub fn record_id(number: u64, text: &str, record: &Record, loss_on: Option<LossOn>) -> String {
     let mut id = Vec::new();
-    put_id(
-        &mut id,
-        number,
-        content_digest(text, record, loss_on).as_bytes(),
-    );
+    put_id(&mut id, number, &content_digest(text, record, loss_on));
     // The digest is text, and so is what stands before it.
     String::from_utf8(id).unwrap_or_default()
 }
 
 /// Appends the id for a number and a digest.
 pub(crate) fn put_id(out: &mut Vec<u8>, number: u64, digest: &[u8]) {
-    // A vector takes whatever is written to it.
-    let _ = write!(out, "unit-{number}-");
+    out.extend_from_slice(b"unit-");
+    put_number(out, number);
+    out.push(b'-');
     out.extend_from_slice(digest);
+}
+
+/// Appends a number in decimal.
+pub(crate) fn put_number(out: &mut Vec<u8>, number: u64) {
+    // A vector takes whatever is written to it.
+    let _ = serde_json::to_writer(out, &number);
 }
 
 /// Returns whether an id has the form of [`record_id`].
@@ -140,7 +152,7 @@ pub(crate) fn is_record_id(id: &str) -> bool {
     let parts = id.strip_prefix("unit-").and_then(|id| id.split_once('-'));
     parts.is_some_and(|(number, digest)| {
         number.parse::<u64>().is_ok()
-            && digest.len() == 16
+            && digest.len() == CONTENT_DIGEST
             && digest.bytes().all(|byte| byte.is_ascii_hexdigit())
     })
 }

@@ -78,10 +78,11 @@ pub(crate) fn units(document: &Document, number: usize, unit: Unit) -> Result<Ve
             .map(|span| byte_span(span.start, span.end))
             .collect::<Vec<Range<usize>>>()
     });
-    let mut out = Vec::new();
+    let ranges = unit_ranges(text, unit);
+    let mut out = Vec::with_capacity(ranges.len());
     // By the place of a cut secret, its digest and the number of its parts so far.
     let mut cuts: HashMap<usize, ([u8; 20], u64)> = HashMap::new();
-    for source in unit_ranges(text, unit) {
+    for source in ranges {
         let piece = &text[source.clone()];
         if piece.trim().is_empty() {
             continue;

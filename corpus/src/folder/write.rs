@@ -16,7 +16,7 @@ use crate::prepare::{
     RestartCause,
 };
 use crate::random::sha256;
-use crate::record::{Record, Side, TokenId, content_digest, put_id};
+use crate::record::{Record, Side, TokenId, content_digest, put_id, put_number};
 use crate::tokenize::Tokenizer;
 use reticent_disk::DiskFile;
 use serde::Serialize;
@@ -152,7 +152,7 @@ impl PackedLines {
         json(&TextRest::of(record, text), &mut bytes)?;
         ends[3] = bytes.len();
         let digest = content_digest(text, record, loss_on);
-        bytes.extend_from_slice(digest.as_bytes());
+        bytes.extend_from_slice(&digest);
         ends[4] = bytes.len();
         let mut lengths = ends;
         for at in (1..ends.len()).rev() {
@@ -236,7 +236,7 @@ pub(crate) fn lines(record: &Record, text: &str, loss_on: Option<LossOn>) -> Res
     json(&TextRest::of(record, text), &mut bytes)?;
     let cuts = [to_text, bytes.len()];
     let digest = content_digest(text, record, loss_on);
-    bytes.extend_from_slice(digest.as_bytes());
+    bytes.extend_from_slice(&digest);
     Ok(Lines { bytes, cuts })
 }
 
@@ -463,14 +463,19 @@ impl FolderWriter {
         let [begins, text_begins] = &mut self.begins;
         begins.clear();
         begins.push(b'{');
-        // A vector takes whatever is written to it.
+        let mut say = |key: &[u8], number| {
+            begins.extend_from_slice(key);
+            put_number(begins, number);
+            begins.push(b',');
+        };
         let (pair, number) = match (put, &mut self.held_out) {
             (Put::Training { point, document }, _) => {
-                let _ = write!(begins, "\"point\":{point},\"document\":{document},");
+                say(b"\"point\":", point);
+                say(b"\"document\":", document);
                 (&mut self.training, point)
             }
             (Put::HeldOut { document }, Some(pair)) => {
-                let _ = write!(begins, "\"document\":{document},");
+                say(b"\"document\":", document);
                 self.tests += 1;
                 (pair, self.tests - 1)
             }

@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::record::{Record, TrainingSet, record_id};
 use crate::redaction::default_threads;
 use crate::tokenize::Tokenizer;
+use std::borrow::Cow;
 use std::cell::Cell;
 
 /// A prepared corpus: the records for training, and how they were made.
@@ -187,7 +188,7 @@ impl Preparer {
             open: &|| Ok(feed(documents, &self.held_out)),
             read: &read,
             scratch: None,
-            form: |record, text| Ok((record, text)),
+            form: |record, text: Cow<'_, str>| Ok((record, text.into_owned())),
         };
         let (mut records, mut points, mut texts) = (Vec::new(), Vec::new(), Vec::new());
         let (mut held_out, mut held_out_texts) = (Vec::new(), Vec::new());

@@ -18,7 +18,7 @@ pub(crate) struct Work<'a> {
     tokenizer: &'a Tokenizer,
     /// Shared between different results made from the same unit.
     encoded: Arc<Cut>,
-    /// Whether each token is masked.
+    /// Whether each token is masked; empty if none is.
     masked: Vec<bool>,
     masks: Masks<'a>,
 }
@@ -38,7 +38,7 @@ impl<'a> Work<'a> {
         let encoded = plain(unit, tokenizer, tokenizer.cut(&unit.text)?)?;
         let mut work = Self {
             tokenizer,
-            masked: vec![false; encoded.tokens.len()],
+            masked: Vec::new(),
             encoded: Arc::new(encoded),
             masks: Masks::none(unit),
         };
@@ -55,6 +55,7 @@ impl<'a> Work<'a> {
             return self.cut(&[]).map(drop);
         }
         // What was masked before still is.
+        self.masked.resize(self.encoded.tokens.len(), false);
         for range in &self.masks.ranges {
             let touched = self.encoded.places.touched(range);
             self.masked[touched].fill(true);
@@ -70,7 +71,7 @@ impl<'a> Work<'a> {
     pub(super) fn cut_apart(&mut self, spans: &[Range<usize>]) -> Result<Vec<bool>> {
         match spans {
             // Masked ranges were cut apart when they were masked.
-            [] => Ok(vec![false; self.masked.len()]),
+            [] => Ok(vec![false; self.encoded.tokens.len()]),
             spans if self.tokenizer.is_per_character() => Ok(self.touching(spans)),
             spans => self.cut(spans),
         }
@@ -159,7 +160,8 @@ impl<'a> Work<'a> {
         let mut inside = false;
         let mut spans: Vec<Range<usize>> = Vec::new();
         let mut ranges = ranges.iter().peekable();
-        for (token, &masked) in self.masked.iter().enumerate() {
+        for token in 0..self.encoded.tokens.len() {
+            let masked = self.is_masked(token);
             // `Work::tokens` counts a run of masked tokens as one.
             number += usize::from(!(masked && inside));
             inside = masked;
@@ -204,7 +206,7 @@ impl<'a> Work<'a> {
 
     /// Returns the content tokens, with each run of masked tokens as one `<MASK>`.
     pub(super) fn tokens(&self, mask: TokenId) -> Vec<TokenId> {
-        self.tokens_before(self.masked.len(), mask)
+        self.tokens_before(self.encoded.tokens.len(), mask)
     }
 
     /// Does the same for the first `count` tokens.
@@ -213,6 +215,10 @@ impl<'a> Work<'a> {
         const RUN: usize = 32;
         // Includes room for the beginning and the end of text.
         let mut out = Vec::with_capacity(count + 2);
+        if self.masked.is_empty() {
+            out.extend_from_slice(&self.encoded.tokens[..count]);
+            return out;
+        }
         let mut inside = false;
         let tokens = self.encoded.tokens[..count].chunks(RUN);
         for (tokens, masked) in tokens.zip(self.masked[..count].chunks(RUN)) {
@@ -235,12 +241,12 @@ impl<'a> Work<'a> {
 
     /// Returns whether a token is masked.
     pub(super) fn is_masked(&self, token: usize) -> bool {
-        self.masked[token]
+        self.masked.get(token).is_some_and(|masked| *masked)
     }
 
     /// Returns whether any token of a span is masked.
     pub(super) fn hides(&self, span: &Range<usize>) -> bool {
-        self.masked[self.touched(span)].contains(&true)
+        self.touched(span).any(|token| self.is_masked(token))
     }
 
     /// Returns whether a span is masked from end to end.
@@ -264,7 +270,7 @@ impl<'a> Work<'a> {
             // These are not tokenised again where they are masked.
             true => {
                 let unknown = self.encoded.unknown.tokens.iter();
-                unknown.filter(|token| !self.masked[**token]).count() as u64
+                unknown.filter(|token| !self.is_masked(**token)).count() as u64
             }
             false => self.encoded.unknown.characters,
         };
@@ -272,8 +278,8 @@ impl<'a> Work<'a> {
     }
 
     /// Returns the text with `<MASK>` for each masked range.
-    pub(crate) fn text(&self) -> String {
-        self.masks.replaced(MASK_TEXT)
+    pub(crate) fn text(&self) -> Cow<'a, str> {
+        self.masks.text(MASK_TEXT)
     }
 
     /// Calls `read` with the text that a policy may see: each masked range is one [`MASKED`].
@@ -289,7 +295,7 @@ impl<'a> Work<'a> {
 
     /// Returns which tokens the spans touch.
     pub(super) fn touching(&self, spans: &[Range<usize>]) -> Vec<bool> {
-        let mut found = vec![false; self.masked.len()];
+        let mut found = vec![false; self.encoded.tokens.len()];
         for span in spans {
             found[self.touched(span)].fill(true);
         }
@@ -301,7 +307,7 @@ impl<'a> Work<'a> {
         let mut runs: Vec<Range<usize>> = Vec::new();
         let mut at = 0; // in the content tokens, where a run of masked ones is one
         for (i, here) in found.iter().enumerate() {
-            if i > 0 && self.masked[i] && self.masked[i - 1] {
+            if i > 0 && self.is_masked(i) && self.is_masked(i - 1) {
                 continue;
             }
             match runs.last_mut() {
@@ -324,7 +330,7 @@ impl<'a> Work<'a> {
         let mut runs: Vec<Range<usize>> = Vec::new();
         let (mut at, mut from) = (0, 0);
         while from < learned.len() {
-            let alike = |i: &usize| self.masked[from] && self.masked[*i];
+            let alike = |i: &usize| self.is_masked(from) && self.is_masked(*i);
             let end = (from + 1..learned.len()).take_while(alike).count() + from + 1;
             if !learned[from..end].contains(&true) {
                 match runs.last_mut() {
@@ -344,7 +350,8 @@ impl<'a> Work<'a> {
 
     /// Returns the number of marked secrets that were neither found completely nor masked.
     pub(super) fn uncaught(&self, found: &[bool]) -> u64 {
-        let missed = |span: &Range<usize>| self.touched(span).any(|t| !found[t] && !self.masked[t]);
+        let missed =
+            |span: &Range<usize>| self.touched(span).any(|t| !found[t] && !self.is_masked(t));
         let secrets = self.masks.unit.secrets.iter();
         secrets.filter(|secret| missed(&secret.range)).count() as u64
     }
@@ -487,8 +494,12 @@ impl<'a> Masks<'a> {
     /// whether there are other ranges than before.
     fn add(&mut self, spans: &[Range<usize>]) -> bool {
         let spans = spans.iter().map(|span| whole(&self.unit.text, span));
-        let spans = spans.filter(|span| !span.is_empty());
-        let ranges = joined(self.ranges.iter().cloned().chain(spans).collect());
+        let mut ranges = self.ranges.clone();
+        ranges.extend(spans.filter(|span| !span.is_empty()));
+        if ranges.len() == self.ranges.len() {
+            return false;
+        }
+        let ranges = joined(ranges);
         let changed = ranges != self.ranges;
         self.ranges = ranges;
         let (mut end, mut in_view) = (0, 0);
@@ -497,12 +508,17 @@ impl<'a> Masks<'a> {
             (end, in_view) = (range.end, begin + MASKED.len_utf8());
             begin
         });
-        self.in_view = begins.collect();
+        self.in_view.clear();
+        self.in_view.extend(begins);
         changed
     }
 
-    fn replaced(&self, by: &str) -> String {
-        replaced(&self.unit.text, &self.ranges, by)
+    /// Returns the unit's text with something else in place of each masked range.
+    fn text(&self, by: &str) -> Cow<'a, str> {
+        match self.ranges.is_empty() {
+            true => Cow::Borrowed(&self.unit.text),
+            false => Cow::Owned(replaced(&self.unit.text, &self.ranges, by)),
+        }
     }
 
     /// Calls `read` with the text that a policy may see: each masked range is one [`MASKED`].
@@ -519,10 +535,7 @@ impl<'a> Masks<'a> {
 
     /// Returns the text of the view.
     fn shown(&self) -> Cow<'a, str> {
-        match self.ranges.is_empty() {
-            true => Cow::Borrowed(&self.unit.text),
-            false => Cow::Owned(self.replaced(MASKED.encode_utf8(&mut [0; 4]))),
-        }
+        self.text(MASKED.encode_utf8(&mut [0; 4]))
     }
 
     /// Returns the parts of marked secrets that are not masked, in the view.

@@ -64,7 +64,7 @@ impl<O> DocumentMade<O> {
     }
 }
 
-impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
+impl<O: Send, F: Fn(Record, Cow<'_, str>) -> Result<O> + Sync> Pass<'_, F> {
     /// Prepares a corpus, or what remains of it if `done` describes earlier work. Passes records to the sink in order.
     /// Returns `None` if the sink stops the pass.
     pub(super) fn run(&self, done: Option<Done>, sink: &mut impl Sink<O>) -> Result<Option<Facts>> {
@@ -218,7 +218,7 @@ impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
     }
 }
 
-fn made<O, F: Fn(Record, String) -> Result<O>>(
+fn made<O, F: Fn(Record, Cow<'_, str>) -> Result<O>>(
     worker: &Worker<'_, F>,
     before: &FirstPass,
     role: Role,

@@ -103,7 +103,7 @@ pub(super) fn known_secrets(
 ) -> Result<Vec<KnownSecret>> {
     // Each secret with the ranges of its occurrences, or parts of them, in the unit.
     let mut known: Vec<(KnownSecret, Vec<Range<usize>>)> = Vec::new();
-    let mut places: HashMap<[u8; 20], usize> = HashMap::new();
+    let mut places: BTreeMap<[u8; 20], usize> = BTreeMap::new();
     let mut enter =
         |range: &Range<usize>, (text, cut): (&str, Option<usize>), kind: &dyn Fn() -> Arc<str>| {
             let key = keyed(outcome.salt, text.as_bytes());

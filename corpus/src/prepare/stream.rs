@@ -16,6 +16,7 @@ use crate::folder::{FolderWriter, Lines, OutputFolder, Start, lines};
 use crate::read::{Documents, ReadOptions, read_readable};
 use crate::redaction::checked_threads;
 use crate::tokenize::Tokenizer;
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::path::Path;
 use std::time::Duration;
@@ -192,7 +193,7 @@ impl PrepareFiles<'_> {
             open: &|| again(source, &context.division, Some(&context.planted), &read),
             read: &read,
             scratch: Some(&scratch),
-            form: |record, text: String| lines(&record, &text, context.options.loss_on),
+            form: |record, text: Cow<'_, str>| lines(&record, &text, context.options.loss_on),
         };
         let facts = match pass.run(done, &mut sink) {
             Ok(Some(facts)) => facts,

@@ -9,6 +9,7 @@ use crate::error::Result;
 use crate::policy::Policy;
 use crate::record::{Record, Side};
 use crate::split::{MarkedSecret, UnitText};
+use std::borrow::Cow;
 use std::ops::Range;
 
 /// A unit after a worker's stages.
@@ -78,7 +79,7 @@ pub(super) struct Worker<'a, F> {
     pub(super) form: &'a F,
 }
 
-impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
+impl<O, F: Fn(Record, Cow<'_, str>) -> Result<O>> Worker<'_, F> {
     /// Takes a unit through the stages. `cut` lists stretches that occurred earlier; `copy` returns
     /// whether the unit is a copy of an earlier one, so that nothing of it is kept.
     pub(super) fn unit(

@@ -22,6 +22,7 @@ use crate::split::units;
 use hmac::Mac;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -387,7 +388,7 @@ impl ShardPlan {
             open: &open,
             read: &read,
             scratch: Some(&self.folder.path),
-            form: |_: Record, _: String| Ok(()),
+            form: |_: Record, _: Cow<'_, str>| Ok(()),
         };
         let go_on = |phase| watch(phase, read.get());
         let Some(before) = FirstPass::look(&pass, &go_on)? else {
@@ -456,7 +457,7 @@ impl ShardPlan {
             open: &open,
             read: &read,
             scratch: Some(&self.folder.path),
-            form: |record: Record, text: String| {
+            form: |record: Record, text: Cow<'_, str>| {
                 PackedLines::of(&record, &text, context.options.loss_on)
             },
         };
