@@ -85,7 +85,7 @@ pub(crate) fn protect(wish: &Protect, input: &Input) -> Result<Found> {
     let plan = work.training.protection(&weighed.rates);
     let certified = plan.certified(Some(noise.sigma))?;
     let posteriors = plan.posteriors(&certified, noise.sigma, work.tolerance)?;
-    body.secrets = work.rows(&weighed, &posteriors)?;
+    body.secrets = work.rows(&weighed, &noise, &posteriors)?;
     body.kinds = work.kinds(&posteriors)?;
     Ok(Found {
         document: Envelope::new("protection", work.inputs()?, body),
@@ -226,7 +226,7 @@ impl Work<'_> {
     }
 
     /// Returns a row for each secret if they are few, otherwise for those nearest to their promise.
-    fn rows(&self, weighed: &Weighed, posteriors: &[Posterior]) -> Result<Vec<Row>> {
+    fn rows(&self, weighed: &Weighed, noise: &Noise, posteriors: &[Posterior]) -> Result<Vec<Row>> {
         let few = self.secrets.len() <= FEW;
         let share = |j: &usize| posteriors[*j].blow_up / self.secrets[*j].posterior().get();
         let mut chosen: Vec<usize> = (0..self.secrets.len()).collect();
@@ -236,11 +236,20 @@ impl Work<'_> {
         }
         chosen
             .into_iter()
-            .map(|j| self.row(j, weighed, posteriors[j], few))
+            .map(|j| {
+                let own = few.then(|| self.own(j, weighed, noise)).transpose()?;
+                self.row(j, weighed, posteriors[j], own)
+            })
             .collect()
     }
 
-    fn row(&self, secret: usize, weighed: &Weighed, at: Posterior, own: bool) -> Result<Row> {
+    fn row(
+        &self,
+        secret: usize,
+        weighed: &Weighed,
+        at: Posterior,
+        own: Option<Own>,
+    ) -> Result<Row> {
         let promise = &self.input.promises[secret];
         let examples = self.input.incidence.examples_of(secret);
         let bound = |value: f64| Probability::new(value.min(1.0)).map(Upper::new);
@@ -254,15 +263,21 @@ impl Work<'_> {
             blow_up: bound(at.blow_up)?,
             kl_fano: bound(at.kl_fano)?,
             renyi_fano: bound(at.renyi_fano)?,
-            own: own.then(|| self.own(secret, weighed)).transpose()?,
+            own,
         })
     }
 
-    fn own(&self, secret: usize, weighed: &Weighed) -> Result<Own> {
+    fn own(&self, secret: usize, weighed: &Weighed, all: &Noise) -> Result<Own> {
         let plan = self.training.protection(&weighed.rates);
         let noise = |proof| plan.noise_of(secret, proof, self.tolerance);
+        // Slightly less is too little for the binding secret alone.
+        let binds = all.binding == Some(secret) && all.too_small.is_some();
+        let blow_up = match binds {
+            true => ends(all),
+            false => ends(&noise(Proof::BlowUp)?),
+        };
         Ok(Own {
-            blow_up: ends(&noise(Proof::BlowUp)?),
+            blow_up,
             kl_fano: in_reach(noise(Proof::KlFano))?,
             renyi_fano: in_reach(noise(Proof::RenyiFano))?,
         })

@@ -605,6 +605,11 @@ fn the_headline_names_the_noise_that_is_recommended() {
         rounded_up(own, 5)
     );
     assert!(says(&found).contains(&said), "{said}");
+    // The binding secret needs as much alone.
+    let setting = &found.body.settings[0];
+    let binds = |row: &&document::Row| Some(&row.id) == setting.binding.as_ref();
+    let row = found.body.secrets.iter().find(binds).unwrap();
+    assert_eq!(row.own.as_ref().unwrap().blow_up, setting.sigma);
     // The least constant that binds nothing is said once.
     let full = 37013.4;
     (found.body.full_c, found.body.settings[0].c) = (full, full);
