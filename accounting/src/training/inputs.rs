@@ -148,7 +148,13 @@ impl Inputs {
     /// Whether they are of a run of crt in which every record is public: it adds no noise.
     fn has_no_private_side(&self) -> bool {
         let is_empty = self.private_records.unwrap_or(0) == 0;
-        self.recipe == Some(Recipe::Crt) && self.sigma.is_none() && is_empty
+        self.recipe == Some(Recipe::Crt) && self.sigma().is_none() && is_empty
+    }
+
+    /// Returns the noise multiplier. Earlier documents of training state it among the options alone.
+    fn sigma(&self) -> Option<f64> {
+        let of_options = || self.options.pointer("/private/noise_multiplier")?.as_f64();
+        self.sigma.or_else(of_options)
     }
 
     /// Checks the numbers of records. Noise covers at least one, but in a run of crt without a private side; a public side
@@ -200,7 +206,7 @@ impl Inputs {
             }
         }
         let describes = self.recipe.is_some()
-            || self.sigma.is_some()
+            || self.sigma().is_some()
             || self.sample_rate.is_some()
             || self.batch_size.is_some()
             || self.steps.is_some()
@@ -272,7 +278,7 @@ impl Inputs {
     }
 
     fn noise_multiplier(&self) -> Result<Stated<NoiseMultiplier>> {
-        let sigma = NoiseMultiplier::new(needed("sigma", self.sigma)?);
+        let sigma = NoiseMultiplier::new(needed("sigma", self.sigma())?);
         Ok(stated(sigma.map_err(|e| e.within("inputs.sigma"))?))
     }
 
