@@ -147,6 +147,46 @@ fn what_a_killed_process_left_is_removed() {
     assert_eq!(names(&out), expected);
 }
 
+/// Killed while one folder takes the place of another, it left a folder that nothing removed.
+#[test]
+fn what_a_killed_replacement_left_is_removed() {
+    let place = tempfile::tempdir().unwrap();
+    let data = place.path().join("data.jsonl");
+    std::fs::write(&data, jsonl(&simulate(5, 0).unwrap())).unwrap();
+    let (out, old) = (place.path().join("out"), place.path().join(".replaced-out"));
+    let options = PrepareOptions::default();
+    let again = |force| {
+        let prepared = prepare(&read_documents(&data).unwrap(), &options).unwrap();
+        prepared.write(&out, force, None)
+    };
+    // Between the two renames, of a folder and of an empty one, and after them.
+    made(&data, &options, 1, &out);
+    let expected = files(&out);
+    std::fs::rename(&out, &old).unwrap();
+    again(false).unwrap();
+    assert_eq!(names(place.path()), ["data.jsonl", "out"]);
+    std::fs::rename(&out, &old).unwrap();
+    std::fs::create_dir(&out).unwrap();
+    again(false).unwrap();
+    assert_eq!(names(place.path()), ["data.jsonl", "out"]);
+    std::fs::create_dir(&old).unwrap();
+    again(true).unwrap();
+    assert_eq!(names(place.path()), ["data.jsonl", "out"]);
+    // What is not ours stays, and so does what would be replaced.
+    std::fs::create_dir(&old).unwrap();
+    std::fs::write(old.join("mine"), "text").unwrap();
+    let refused = again(true).unwrap_err().to_string();
+    assert!(
+        refused.contains(".replaced-out exists and is no prepared folder"),
+        "{refused}"
+    );
+    assert_eq!(names(&old), ["mine"]);
+    assert!(files(&out) == expected);
+    std::fs::remove_dir_all(&out).unwrap();
+    again(false).unwrap();
+    assert_eq!(names(&old), ["mine"]);
+}
+
 #[test]
 fn two_at_once_do_not_write_into_one_folder() {
     let place = tempfile::tempdir().unwrap();

@@ -537,8 +537,13 @@ fn a_folder_that_is_there_already_is_compared() {
         }
     };
     restore();
+    std::fs::remove_file(case.at("plan.json.done")).unwrap();
+    // As if the folder had taken the place of an empty one.
+    let replaced = case.at(".replaced-out");
+    std::fs::create_dir(&replaced).unwrap();
     run(&case, last).unwrap();
     assert!(files(&case.at("out")) == made && !plan.folder().exists());
+    assert!(!replaced.exists());
     restore();
     let other = case.at("out").join("train.jsonl");
     std::fs::write(&other, &made["train.jsonl"][1..]).unwrap();

@@ -24,6 +24,9 @@ pub(super) enum Shape {
     File,
 }
 
+/// The prefix of the name that a folder has while another one takes its place.
+const REPLACED: &str = ".replaced-";
+
 /// The name of the output file within the hidden folder.
 pub(super) const OUTPUT: &str = "output";
 
@@ -53,17 +56,22 @@ pub(super) struct Beside {
 /// The longest name that file systems allow, in bytes.
 const LONGEST_NAME: usize = 255;
 
-/// Returns the path of the hidden folder of an output. Of a name that would become too long only the beginning is in it, with
-/// a digest of all of it.
+/// Returns the path of the hidden folder of an output.
 pub(super) fn hidden(target: &Path, shape: Shape) -> Result<PathBuf> {
-    let name = target.file_name().ok_or_else(|| Error::Write {
-        path: target.to_path_buf(),
-        source: IoError::new(ErrorKind::InvalidInput, "it has no name of its own"),
-    })?;
-    let mut hidden = OsString::from(match shape {
+    let prefix = match shape {
         Shape::Folder => ".preparing-",
         Shape::File => ".writing-",
-    });
+    };
+    prefixed(target, prefix).map_err(Error::writing(target))
+}
+
+/// Returns the path beside an output whose name begins with a prefix. Of a name that would become too long only the beginning
+/// is in it, with a digest of all of it.
+fn prefixed(target: &Path, prefix: &str) -> std::io::Result<PathBuf> {
+    let name = target
+        .file_name()
+        .ok_or_else(|| IoError::new(ErrorKind::InvalidInput, "it has no name of its own"))?;
+    let mut hidden = OsString::from(prefix);
     match hidden.len() + name.len() > LONGEST_NAME {
         true => {
             let digest = Sha256::digest(name.as_encoded_bytes());
@@ -133,6 +141,8 @@ impl Beside {
         self.stays = false;
         let same = same_files(&self.path, &self.target);
         if same.map_err(Error::reading(&self.target))? {
+            // What is not ours stays, and is in nobody's way here.
+            let _ = prefixed(&self.target, REPLACED).and_then(|old| remove_replaced(&old));
             return Ok(());
         }
         Err(Error::Occupied {
@@ -174,25 +184,25 @@ impl Beside {
         reason = "takes back what failed, even where every further step fails"
     )]
     fn replace(&self) -> std::io::Result<()> {
-        let mut old = tempfile::Builder::new();
-        let old = old
-            .prefix(".preparing-old-")
-            .tempdir_in(parent_of(&self.target))?;
         std::fs::remove_file(self.path.join(LOCK))?;
         disk::sync_folder(&self.path)?;
-        let replaced = old.path().join("old");
+        let old = prefixed(&self.target, REPLACED)?;
+        // If not, what a killed process left there is the only copy until the target exists.
+        let replaces = self.target.exists();
         let rename = || {
-            if self.target.exists() {
-                disk::rename(&self.target, &replaced)?;
+            if replaces {
+                remove_replaced(&old)?;
+                disk::rename(&self.target, &old)?;
             }
             disk::rename(&self.path, &self.target)
         };
         let renamed = rename();
         // A rename may have succeeded if only syncing it failed.
-        if renamed.is_err() && replaced.exists() && !self.target.exists() {
-            let old = old.keep();
-            std::fs::rename(&replaced, &self.target)?;
-            std::fs::remove_dir(old)?;
+        if self.target.exists() {
+            // The output is complete whether or not this succeeds; the next process with the same target tries again.
+            let _ = remove_replaced(&old);
+        } else if replaces {
+            std::fs::rename(&old, &self.target)?;
         }
         renamed
     }
@@ -232,6 +242,28 @@ pub(crate) fn cleared(folder: &Path, but: &[&str]) -> std::io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Removes a folder that was replaced: one that was prepared, or an empty one.
+///
+/// # Errors
+/// Returns [`ErrorKind::AlreadyExists`] if something else has its name.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "cleans up after a failure, which no further one may stop"
+)]
+fn remove_replaced(path: &Path) -> std::io::Result<()> {
+    let is_folder = match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        about => about?.is_dir(),
+    };
+    if !is_folder || !(path.join(FACTS).is_file() || std::fs::read_dir(path)?.next().is_none()) {
+        let problem = format!("{} exists and is no prepared folder", path.display());
+        return Err(IoError::new(ErrorKind::AlreadyExists, problem));
+    }
+    // Remove the facts last: they identify it if this is interrupted.
+    cleared(path, &[FACTS])?;
+    std::fs::remove_dir_all(path)
 }
 
 /// Returns whether two folders contain files of the same names and bytes, apart from lock files.
