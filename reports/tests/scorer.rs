@@ -1106,6 +1106,21 @@ fn several_scorers_give_the_same_ranks_and_a_dead_one_is_survived() {
         line,
         &["the scorer `sh dies.sh`"],
     );
+    // Ends within its answer to the second question, as a connection that breaks: this was taken for a wrong answer.
+    let cut = format!(
+        "{AUDIT} serve --model ckpt | {{ for i in 1 2 3; do read -r l; echo \"$l\"; done; read -r l; \
+         printf %.20s \"$l\"; kill -9 $$; }}\n"
+    );
+    std::fs::write(at.join("cut.sh"), cut).unwrap();
+    let cut = "command:sh cut.sh";
+    let (found, notes) = ranks(&[cut, &serving]);
+    assert_eq!(found, one);
+    assert!(
+        notes.contains("the scorer `sh cut.sh` ended early")
+            && notes.contains("within a line; 1 of 2 continue"),
+        "{notes}"
+    );
+    ends_with_2(&pooled(at, line, &[cut]), line, &["within a line"]);
 }
 
 #[test]
@@ -1180,6 +1195,10 @@ fn whatever_a_process_does_wrong_is_said_in_one_line() {
         ),
         ("exec >&-; sleep 9".into(), &["closed its output"]),
         ("printf '\\377\\n'; sleep 9".into(), &["not UTF-8"]),
+        (
+            "printf '{\"reticent_\\303'; exit 3".into(),
+            &["ended early", "3", "within a line"],
+        ),
         (
             "echo hello; sleep 9".into(),
             &["5 bytes", "no line of the protocol", "line 1 column 1"],

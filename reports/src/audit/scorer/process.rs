@@ -23,6 +23,8 @@ enum Heard {
     Line(String),
     NotUtf8,
     TooLong,
+    /// The output ended within a line.
+    Cut,
     End,
 }
 
@@ -103,6 +105,7 @@ impl Process {
                 Ok(Heard::Line(line)) => return Ok(line),
                 Ok(Heard::NotUtf8) => return Err("answered with a line that is not UTF-8".into()),
                 Ok(Heard::TooLong) => return Err("answered with a line above 1 GiB".into()),
+                Ok(Heard::Cut) => return Err(format!("{}, within a line", self.ended())),
                 Ok(Heard::End) | Err(RecvTimeoutError::Disconnected) => return Err(self.ended()),
                 Err(RecvTimeoutError::Timeout) => {}
             }
@@ -167,7 +170,10 @@ fn hear(stdout: impl Read, tell: &SyncSender<Heard>) {
         let read = (&mut reader).take(LONGEST).read_until(b'\n', &mut line);
         let heard = match read {
             Ok(0) | Err(_) => Heard::End,
-            Ok(_) if line.last() != Some(&b'\n') && line.len() as u64 >= LONGEST => Heard::TooLong,
+            Ok(_) if line.last() != Some(&b'\n') => match (line.len() as u64) < LONGEST {
+                true => Heard::Cut,
+                false => Heard::TooLong,
+            },
             Ok(_) => String::from_utf8(line)
                 .map_or(Heard::NotUtf8, |l| Heard::Line(l.trim_end().to_owned())),
         };
