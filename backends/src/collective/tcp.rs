@@ -13,12 +13,19 @@ use std::net::{
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-/// The first message between workers, with the version of the protocol.
-const HELLO: &[u8; 16] = b"reticent-train-3";
+/// The first bytes of both sides, in the clear: a name and, in the last two, the version of the protocol. All versions begin
+/// with them.
+const HELLO: &[u8; 16] = b"reticent-train-4";
+/// Length of the name in [`HELLO`] in bytes.
+const NAME: usize = 14;
+/// What a side of another version is.
+const OTHER_VERSION: &str = "another version of audit; all workers must run the same one";
+/// The message of rank 0 to a worker whose greeting it accepts.
+const WELCOME: &[u8; 16] = b"reticent-known-4";
 /// The message of rank 0 to the others once all of them are there.
-const BEGIN: &[u8; 16] = b"reticent-begin-3";
+const BEGIN: &[u8; 16] = b"reticent-begin-4";
 /// The message of rank 0 to the others that are there if it ends before all of them are.
-const END: &[u8; 16] = b"reticent-ended-3";
+const END: &[u8; 16] = b"reticent-ended-4";
 const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_SHA256";
 /// Maximum length of a message of the Noise protocol in bytes, authentication code included.
 const MESSAGE: usize = 65_535;
@@ -30,8 +37,8 @@ const WORDS: u64 = 1 << 30;
 /// How long a caller may take to identify itself, and how many callers may be doing so at once.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 const CALLERS: usize = 64;
-/// Length of the first frame in bytes.
-const GREETING: u64 = 32;
+/// Maximum length of a frame in bytes until all workers are there.
+const GREETING: u64 = 16;
 /// How often a worker retries while rank 0 does not listen yet.
 const KNOCK: Duration = Duration::from_millis(100);
 
@@ -77,7 +84,7 @@ impl Tcp {
     ///
     /// # Errors
     /// Returns [`Error::Worker`] if the address does not exist or, without a key, is not this machine's own, or if a
-    /// worker does not come in time, comes twice, or has another key.
+    /// worker does not come in time, comes twice, or has another key, or if rank 0 is another version of audit.
     pub fn connect(options: &TcpOptions) -> Result<Self> {
         let TcpOptions { rank, world, .. } = *options;
         if world == 0 || rank >= world {
@@ -204,12 +211,19 @@ fn gather(options: &TcpOptions, links: &mut [Option<Link>]) -> Result<()> {
             let place = callers.iter().position(|(number, ..)| *number == caller);
             let known = place.map(|place| callers.remove(place));
             // One that was disconnected meanwhile calls again.
-            let (Some(_), Ok((rank, mut link))) = (known, answered) else {
-                if refusals == 0 {
-                    (options.note)(&format!("{REFUSED}; goes on waiting"));
+            let (rank, mut link) = match (known, answered) {
+                (Some(_), Ok(there)) => there,
+                (_, answered) => {
+                    if refusals == 0 {
+                        let why = match answered.err().filter(is_other_version) {
+                            Some(other) => format!("a caller was refused: it is {other}"),
+                            None => REFUSED.to_owned(),
+                        };
+                        (options.note)(&format!("{why}; goes on waiting"));
+                    }
+                    refusals += 1;
+                    continue;
                 }
-                refusals += 1;
-                continue;
             };
             match links.get_mut(rank.wrapping_sub(1)) {
                 Some(slot) if free(slot) => *slot = Some(link),
@@ -229,7 +243,7 @@ fn gather(options: &TcpOptions, links: &mut [Option<Link>]) -> Result<()> {
         }
         if began.elapsed() > options.patience {
             return Err(Error::Worker(format!(
-                "worker {} did not come to {address} within {} s (with the same key and WORLD_SIZE){}",
+                "worker {} did not come to {address} within {} s (with the same version of audit, key and WORLD_SIZE){}",
                 missing + 1,
                 options.patience.as_secs(),
                 refused_callers(refusals + callers.len())
@@ -264,15 +278,14 @@ fn gather(options: &TcpOptions, links: &mut [Option<Link>]) -> Result<()> {
 }
 
 /// Explains a caller that is no worker of this run.
-const REFUSED: &str =
-    "a caller was refused or said nothing: it has another key or WORLD_SIZE, or is no worker";
+const REFUSED: &str = "a caller was refused or said nothing: it has another version of audit, key or WORLD_SIZE, or is no worker";
 
 /// Explains why a worker may not have come.
 fn refused_callers(count: usize) -> String {
     match count {
         0 => String::new(),
         _ => format!(
-            "; {count} callers were refused or said nothing: they have another key or WORLD_SIZE, or are no workers"
+            "; {count} callers were refused or said nothing: they have another version of audit, key or WORLD_SIZE, or are no workers"
         ),
     }
 }
@@ -281,13 +294,11 @@ fn refused_callers(count: usize) -> String {
 fn answer(stream: TcpStream, options: &TcpOptions) -> std::io::Result<(usize, Link)> {
     stream.set_nonblocking(false)?;
     let mut link = Link::new(stream, options.key.as_ref(), false, HANDSHAKE)?;
-    let hello = link.words_up_to(GREETING)?;
-    let (start, numbers) = hello.split_at_checked(HELLO.len()).ok_or_else(broken)?;
-    let [rank, world] = read_numbers(numbers)?;
-    if start != HELLO || world != options.world as u64 || !(1..world).contains(&rank) {
+    let [rank, world] = read_numbers(&link.words_up_to(GREETING)?)?;
+    if world != options.world as u64 || !(1..world).contains(&rank) {
         return Err(broken());
     }
-    link.tell(HELLO)?;
+    link.tell(WELCOME)?;
     link.be_patient(options.patience)?;
     Ok((rank as usize, link))
 }
@@ -329,6 +340,9 @@ fn call_one_of(
                             (refused, silent) = (None, lost(0, &why).to_string());
                         }
                     },
+                    Err(e) if is_other_version(&e) => {
+                        return Err(Error::Worker(format!("worker 0 at {address} is {e}")));
+                    }
                     Err(e) => {
                         let why = match silence(&e) {
                             true => format!(
@@ -337,7 +351,9 @@ fn call_one_of(
                             ),
                             false => format!("worker 0 refused the call at {address} ({e})"),
                         };
-                        let why = format!("{why}; it must have the same key and WORLD_SIZE");
+                        let why = format!(
+                            "{why}; it must have the same version of audit, key and WORLD_SIZE"
+                        );
                         if !std::mem::replace(&mut noted, true) {
                             (options.note)(&format!("{why}; goes on calling for {within} s"));
                         }
@@ -361,8 +377,8 @@ fn call_one_of(
 fn greet(stream: TcpStream, options: &TcpOptions, handshake: Duration) -> std::io::Result<Link> {
     let mut link = Link::new(stream, options.key.as_ref(), true, handshake)?;
     let numbers = [options.rank as u64, options.world as u64];
-    link.tell(&[HELLO.as_slice(), &write_numbers(&numbers)].concat())?;
-    if link.words_up_to(GREETING)? != HELLO {
+    link.tell(&write_numbers(&numbers))?;
+    if link.words_up_to(GREETING)? != WELCOME {
         return Err(broken());
     }
     link.be_patient(options.patience)?;
@@ -438,6 +454,11 @@ fn silence(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
+/// Returns whether the other side is another version of audit.
+fn is_other_version(error: &std::io::Error) -> bool {
+    error.kind() == ErrorKind::Unsupported
+}
+
 fn broken() -> std::io::Error {
     std::io::Error::new(ErrorKind::InvalidData, "no message of this protocol")
 }
@@ -486,10 +507,30 @@ impl Link {
             unread: 0..0,
         };
         link.be_patient(patience)?;
+        link.hello(caller)?;
         if let Some(key) = key {
             link.cipher = Some(Box::new(link.shake(key, caller)?));
         }
         Ok(link)
+    }
+
+    /// Exchanges [`HELLO`]. Rank 0 answers a caller of any version, and nobody else.
+    fn hello(&mut self, caller: bool) -> std::io::Result<()> {
+        if caller {
+            self.push(HELLO)?;
+        }
+        let mut theirs = [0; HELLO.len()];
+        self.pull(&mut theirs)?;
+        if theirs[..NAME] != HELLO[..NAME] {
+            return Err(broken());
+        }
+        if !caller {
+            self.push(HELLO)?;
+        }
+        match theirs == *HELLO {
+            true => Ok(()),
+            false => Err(std::io::Error::new(ErrorKind::Unsupported, OTHER_VERSION)),
+        }
     }
 
     fn be_patient(&mut self, patience: Duration) -> std::io::Result<()> {
@@ -770,7 +811,13 @@ mod tests {
             (Tcp::connect(&one).map(|_| ()), other.join().unwrap())
         });
         assert!(found.0.unwrap_err().to_string().contains("did not come"));
-        assert!(found.1.unwrap_err().to_string().contains("same key"));
+        assert!(
+            found
+                .1
+                .unwrap_err()
+                .to_string()
+                .contains("key and WORLD_SIZE")
+        );
         // Without a key nothing leaves the machine.
         let abroad = options(1, 2, "192.0.2.1:9", None);
         let error = Tcp::connect(&abroad).map(|_| ()).unwrap_err().to_string();
@@ -804,6 +851,59 @@ mod tests {
         });
         // Each once.
         assert_eq!(NOTES.lock().unwrap().len(), 2);
+    }
+
+    /// Both waited for all of their patience, and named the key and WORLD_SIZE only.
+    #[test]
+    fn another_version_is_named_at_once() {
+        static NOTES: std::sync::Mutex<Vec<String>> = std::sync::Mutex::new(Vec::new());
+        let other = b"reticent-train-5";
+        // A caller ends.
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let began = Instant::now();
+        let error = std::thread::scope(|scope| {
+            let caller = options(1, 2, &address, Some([7; 32]));
+            let caller = scope.spawn(move || Tcp::connect(&caller).map(|_| ()));
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut hello = [0; 16];
+            stream.read_exact(&mut hello).unwrap();
+            assert_eq!(hello[..NAME], other[..NAME]);
+            stream.write_all(other).unwrap();
+            caller.join().unwrap().unwrap_err().to_string()
+        });
+        assert!(error.contains("another version of audit"), "{error}");
+        assert!(began.elapsed() < HANDSHAKE);
+        // Worker 0 says its own version to a caller of another one, notes it and waits for its workers.
+        let address = free_address();
+        let first = TcpOptions {
+            note: |said| NOTES.lock().unwrap().push(said.to_owned()),
+            ..options(0, 2, &address, Some([7; 32]))
+        };
+        std::thread::scope(|scope| {
+            let first = scope.spawn(move || Tcp::connect(&first).map(|_| ()));
+            let mut stream = loop {
+                if let Ok(stream) = TcpStream::connect(&address) {
+                    break stream;
+                }
+            };
+            stream.write_all(other).unwrap();
+            let mut heard = Vec::new();
+            stream.read_to_end(&mut heard).unwrap();
+            assert_eq!(heard, HELLO);
+            while NOTES.lock().unwrap().is_empty() && began.elapsed() < HANDSHAKE {
+                std::thread::sleep(KNOCK);
+            }
+            Tcp::connect(&options(1, 2, &address, Some([7; 32]))).unwrap();
+            first.join().unwrap().unwrap();
+        });
+        let notes = NOTES.lock().unwrap().clone();
+        assert_eq!(
+            notes,
+            [format!(
+                "a caller was refused: it is {OTHER_VERSION}; goes on waiting"
+            )]
+        );
     }
 
     /// The others called for the whole of their own patience.
