@@ -5,7 +5,7 @@ use super::{
     WeightedSteps, steps_of_epochs,
 };
 use crate::guarantee::confidentiality::RedactedAlike;
-use crate::mechanism::json::{refused, typed};
+use crate::mechanism::json::{lenient, refused};
 use crate::mechanism::{Mechanism, Sampling};
 use crate::quantity::error::{Error, Result};
 use crate::quantity::{Delta, GroupSize, NoiseMultiplier, SamplingRate, Steps, UnitName};
@@ -196,7 +196,12 @@ impl Inputs {
     pub(super) fn describe(&self, mechanism: &Mechanism) -> Result<()> {
         if let Some(plan) = self.options.get("plan") {
             let place = "inputs.options.plan";
-            let planned = typed::<TrainingPlan>(plan, place, &[])?.mechanism();
+            let plan = lenient::<TrainingPlan>(plan, place, &[])?;
+            let unit = self.unit.as_ref().unwrap_or(&plan.unit);
+            agree("unit", unit, &plan.unit, place)?;
+            let delta = self.delta.map_or(plan.delta.get(), Delta::get);
+            agree("delta", delta, plan.delta.get(), place)?;
+            let planned = plan.mechanism();
             planned.validate().map_err(|error| error.within(place))?;
             if !mechanism.is_run_as_stated(&planned, false) {
                 return Err(refused(

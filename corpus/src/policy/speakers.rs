@@ -4,8 +4,9 @@ use std::borrow::Cow;
 
 /// Words that name a speaker before a colon. A name that is also such a word would be left as it is.
 const ROLES: &str = "\
-    user usr system sys agent agt customer cus cst assistant ast bot ai action act human hum operator op speaker client \
-    caller support csr tool";
+    user system agent customer assistant bot action human operator speaker client caller support tool";
+/// The same for abbreviations, in capitals alone: `Cus` and `Ai` may be names.
+const ABBREVIATIONS: &str = "USR SYS AGT CUS CST AST AI ACT HUM OP CSR";
 /// The longest speaker mark, in bytes.
 const LONGEST_MARK: usize = 32;
 /// Marks between documents that tokenizers read, which end a line as a line break does.
@@ -62,10 +63,12 @@ fn without_document_marks(text: &str) -> Cow<'_, str> {
     out
 }
 
-/// Returns whether a word is a single capital letter or one of [`ROLES`]. Other words in capitals may be names: `IAN:`.
+/// Returns whether a word is a single capital letter or one of [`ROLES`] or [`ABBREVIATIONS`]. Other words in capitals may be
+/// names: `IAN:`.
 fn is_speaker(word: &str) -> bool {
     let letter = word.len() == 1 && word.chars().all(|c| c.is_ascii_uppercase());
-    letter || ROLES.split(' ').any(|role| word.eq_ignore_ascii_case(role))
+    let role = || ROLES.split(' ').any(|role| word.eq_ignore_ascii_case(role));
+    letter || role() || ABBREVIATIONS.split(' ').any(|short| word == short)
 }
 
 /// Returns whether a word begins a question: `May I have your name?`
@@ -124,6 +127,7 @@ mod tests {
             // Behind a mark too, other words before a colon may be names.
             for (text, left) in [
                 ("IAN: hello", "<MASK>: hello"),
+                ("Cus: hello", "<MASK>: hello"),
                 ("<|endoftext|>Chloe: hello", "<|endoftext|><MASK>: hello"),
                 (
                     "Thanks, Chloe.<|endoftext|>SYS:Hi Albert Sanders",

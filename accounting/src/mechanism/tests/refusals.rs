@@ -753,6 +753,16 @@ fn runs_of_every_recipe_are_compared_with_their_inputs() {
     let mut rarer = weighted(20, 1.1);
     rarer["each"]["rates"] = json!([0.001]);
     assert!(read(&stating(&planned, &weighted(20, 1.1)).to_string()).is_ok());
+    // Documents of training state members of the plan that it leaves out itself.
+    let mut stated = plan.clone();
+    stated["secrets"] = json!({"everything_private": false});
+    let stated = changed(&protect, "options", json!({"plan": stated}));
+    assert!(read(&stating(&stated, &weighted(20, 1.1)).to_string()).is_ok());
+    for (key, other) in [("unit", json!("person")), ("delta", json!(1e-2))] {
+        let other = changed(&planned, key, other);
+        let why = read(&stating(&other, &weighted(20, 1.1)).to_string()).unwrap_err();
+        assert!(why.contains(&format!("inputs.{key}: must be ")), "{why}");
+    }
     assert!(read(&stating(&protect, &rarer).to_string()).is_ok());
     let why = read(&stating(&planned, &rarer).to_string()).unwrap_err();
     assert_eq!(why, "mechanism: is not what inputs.options.plan releases");

@@ -251,7 +251,10 @@ fn numbered(bytes: &[u8]) -> Option<(usize, char)> {
         .count();
     let number = bytes.get(begin..begin + count)?;
     let code = u32::from_str_radix(std::str::from_utf8(number).ok()?, base).ok()?;
-    let c = char::from_u32(code).filter(|c| !c.is_control())?;
+    // Others may continue a word, as `&#178;`, that ends before their number.
+    let plain =
+        |c: &char| c.is_ascii() || matches!(c, '\u{a0}' | '\u{ad}' | '\u{2010}'..='\u{2015}');
+    let c = char::from_u32(code).filter(|c| !c.is_control() && plain(c))?;
     (bytes.get(begin + count) == Some(&b';')).then_some((begin + count + 1, c))
 }
 
@@ -305,8 +308,8 @@ mod tests {
             ("4&nbsp;1 a&amp;b &#64; &lt;", "4 1 a&b @ &lt;"),
             ("1&#8209;2&#X2f;&#160;&#173;3", "1-2/ 3"),
             (
-                "&#45 &#; &#10; &#xd800; &#000000045; &#",
-                "&#45 &#; &#10; &#xd800; &#000000045; &#",
+                "&#45 &#; &#10; &#xd800; &#000000045; org&#178; &#",
+                "&#45 &#; &#10; &#xd800; &#000000045; org&#178; &#",
             ),
             ("41+11 +49 a+1 1+", "41 11 +49 a+1 1+"),
             ("\\", "\\"),
