@@ -627,7 +627,7 @@ fn planting_says_what_the_audit_can_prove() {
     for (folder, more) in [("shared", ""), ("apart", " --own-carriers")] {
         let planted = json(
             at,
-            &format!("plant in.jsonl --canaries 10x4 {format}{more} --out {folder}"),
+            &format!("plant in.jsonl --canaries 10x4 {format}{more} --seed 1 --out {folder}"),
             "",
         );
         let line = format!(
